@@ -1,0 +1,32 @@
+# SPDX-License-Identifier: GPL-2.0
+
+KERNEL ?= 6.12
+export KERNEL
+
+.PHONY: help check kunit tree patches refresh fetch clean
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@echo
+	@echo '  KERNEL=6.1|6.12|7.3 chooses the base (here: $(KERNEL)); KDIR=DIR a kernel tree of your own.'
+
+check: ## run every test (T="tests/NAME.t ..." runs some)
+	@tests/check $(T)
+
+kunit: ## the policy's KUnit suite under UML, as ./tools/testing/kunit/kunit.py run
+	@tools/testing/kunit/kunit.py run
+
+tree: ## prepare KERNEL's source tree with the series, print its path
+	@tools/lab/tree $(KERNEL)
+
+patches: ## write the series for KERNEL as files for git am (OUT=FOLDER)
+	@tools/lab/patches $(KERNEL) $(OUT)
+
+refresh: ## take the commits of KERNEL's tree into series/
+	@tools/lab/refresh $(KERNEL)
+
+fetch: ## fetch the newest source package of each base
+	@for k in 6.1 6.12 7.3; do tools/lab/source -u $$k || exit; done
+
+clean: ## remove this clone's trees; what clones share stays
+	@tools/lab/clean

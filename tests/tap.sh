@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: GPL-2.0
+# shellcheck shell=bash
+#
+# TAP for tests in bash, as prove reads it.
+
+tap_nr=0
+tap_failed=0
+
+diag() { printf '# %s\n' "$@"; }
+
+# ok NAME COMMAND [ARG]...: the test passes if COMMAND does. Shows what a failed one said.
+ok()
+{
+	local name=$1 said
+	shift
+
+	tap_nr=$((tap_nr + 1))
+	if said=$("$@" 2>&1); then
+		echo "ok $tap_nr - $name"
+	else
+		tap_failed=$((tap_failed + 1))
+		echo "not ok $tap_nr - $name"
+		[ -z "$said" ] || printf '#   %s\n' "$said" | tail -n 20 | sed '2,$s/^/#   /'
+	fi
+}
+
+# refuses STATUS TEXT COMMAND [ARG]...: COMMAND ends with STATUS, one line on stderr
+# that holds TEXT, and nothing on stdout.
+refuses()
+{
+	local want=$1 text=$2 said status=0
+	shift 2
+
+	said=$("$@" 2>&1 >/dev/null </dev/null) || status=$?
+	[ "$status" = "$want" ] || { echo "status $status, not $want: $said"; return 1; }
+	[[ $said == *"$text"* ]] || { echo "says: $said"; return 1; }
+	[ "$(wc -l <<<"$said")" = 1 ] || { echo "more than a line: $said"; return 1; }
+}
+
+done_testing()
+{
+	echo "1..$tap_nr"
+	[ "$tap_failed" = 0 ]
+}

@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: GPL-2.0
+# shellcheck shell=bash
+#
+# What every tool of the lab starts with. Sourced by bash, sets -eu.
+#
+# Exit statuses of the lab's tools: 1 the work failed, 2 it could not be started
+# (bad arguments, or something is missing on this machine).
+
+set -eu
+
+PROG=${0##*/}
+LAB=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd -P)
+TOP=$(cd "$LAB/../.." && pwd -P)
+KERNELS="6.1 6.12 7.3"
+
+msg() { printf '%s: %s\n' "$PROG" "$*" >&2; }
+die() { msg "$@"; exit 1; }
+usage_die() { msg "$@"; exit 2; }
+
+[ -n "${XDG_CACHE_HOME:-${HOME:-}}" ] ||
+	usage_die "no place for the cache: set HOME or XDG_CACHE_HOME"
+LAB_CACHE=${XDG_CACHE_HOME:-$HOME/.cache}/kvm-nx-recovery
+# kbuild takes neither: say so before an hour of work, not after it.
+case $LAB_CACHE in
+*[[:space:]:]*) usage_die "the kernel does not build below '$LAB_CACHE' (space or colon): set XDG_CACHE_HOME to another folder" ;;
+esac
+mkdir -p "$LAB_CACHE" 2>/dev/null && [ -w "$LAB_CACHE" ] ||
+	usage_die "can't write to the cache '$LAB_CACHE': set XDG_CACHE_HOME to a folder of yours"
+# Clones share compiled objects: kernels are built with relative paths only.
+export CCACHE_DIR=${CCACHE_DIR:-$LAB_CACHE/ccache} CCACHE_NOHASHDIR=1
+
+# check_kernel KERNEL: refuse a base that the series has no edits for.
+check_kernel()
+{
+	case " $KERNELS " in
+	*" $1 "*) ;;
+	*) usage_die "no such kernel: '$1' (there are: $KERNELS)" ;;
+	esac
+}
+
+# lock FILE: hold FILE until this process and all that it started have ended.
+lock()
+{
+	local fd
+
+	mkdir -p "$(dirname "$1")"
+	exec {fd}>>"$1"
+	flock -n "$fd" && return
+	msg "waiting for another run that uses ${1%.lock}"
+	flock "$fd"
+}
+
+# step TEXT COMMAND [ARG]...: run COMMAND quietly, with TEXT and its time as
+# progress; if it fails, die with the last thing that it said.
+step()
+{
+	local text=$1 log start=$SECONDS
+	shift
+
+	log=$(mktemp)
+	if ! "$@" >"$log" 2>&1; then
+		cp "$log" "$LAB_CACHE/failed.log" 2>/dev/null || :
+		text="$text: failed: $(grep -v '^$' "$log" | tail -n 1)"
+		rm -f "$log"
+		die "$text (log: $LAB_CACHE/failed.log)"
+	fi
+	rm -f "$log"
+	msg "$text: $((SECONDS - start)) s"
+}
+
+# room GIGABYTES: die unless the cache's file system has them free.
+room()
+{
+	local free
+
+	free=$(df -Pk "$LAB_CACHE" | awk 'NR == 2 { print int($4 / 1048576) }')
+	[ "$free" -ge "$1" ] ||
+		die "$1 GB are needed in $LAB_CACHE, $free GB are free: make room, or set XDG_CACHE_HOME"
+}
+
+# need TOOL:PACKAGE...: see that each TOOL (a command, or a file by its absolute
+# path) is there; install the Debian PACKAGEs of those that are not.
+need()
+{
+	local spec tool tools=() packages=() sudo=()
+
+	for spec; do
+		tool=${spec%%:*}
+		case $tool in
+		/*) [ -e "$tool" ] && continue ;;
+		*) command -v "$tool" >/dev/null && continue ;;
+		esac
+		tools+=("$tool")
+		packages+=("${spec#*:}")
+	done
+	[ ${#tools[@]} -gt 0 ] || return 0
+
+	command -v apt-get >/dev/null ||
+		usage_die "missing: ${tools[*]}; install them with this distribution's package manager"
+	if [ "$(id -u)" != 0 ]; then
+		sudo=(sudo -n)
+		sudo -n true 2>/dev/null ||
+			usage_die "missing packages; run: sudo apt-get install ${packages[*]}"
+	fi
+	msg "installing ${packages[*]}"
+	if ! apt-cache show "${packages[@]}" >/dev/null 2>&1; then
+		step "reading the package lists" "${sudo[@]}" apt-get update
+	fi
+	step "installing packages" "${sudo[@]}" env DEBIAN_FRONTEND=noninteractive \
+		apt-get -o DPkg::Lock::Timeout=600 install -y --no-install-recommends "${packages[@]}"
+}
+
+# need_build ARCH: what building a kernel for ARCH (um or x86_64) takes.
+need_build()
+{
+	need gcc:gcc make:make flex:flex bison:bison bc:bc ccache:ccache git:git xz:xz-utils \
+		python3:python3 perl:perl /usr/include/stdio.h:libc6-dev
+	[ "$1" = um ] || need /usr/include/libelf.h:libelf-dev /usr/include/openssl/opensslv.h:libssl-dev
+	# The compilers by their own names: nothing that builds has to know of ccache.
+	PATH=/usr/lib/ccache:$PATH
+}

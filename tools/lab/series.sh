@@ -1,0 +1,124 @@
+# SPDX-License-Identifier: GPL-2.0
+# shellcheck shell=bash
+#
+# What a series/NN-name/ folder is to git. Sourced after lib.sh.
+#
+#   message, message.BASE   subject and changelog; the second where a base's differs
+#   files                   what it adds: `[BASE,BASE: ]FROM[ => TO]` a line, FROM in this
+#                           repository, TO in the kernel (the same path unless given)
+#   all.patch, BASE.patch   the edit to files that the kernel has; BASE's own goes first
+#
+# A folder that holds nothing for a base makes no commit there.
+
+# The commits of a tree are the same wherever and whenever they are made, so that
+# a tree can be compared with its series by one name.
+series_identity()
+{
+	export GIT_AUTHOR_NAME=kvm-nx-recovery GIT_AUTHOR_EMAIL=kvm-nx-recovery@localhost
+	export GIT_COMMITTER_NAME=$GIT_AUTHOR_NAME GIT_COMMITTER_EMAIL=$GIT_AUTHOR_EMAIL
+	export GIT_AUTHOR_DATE='@1700000000 +0000' GIT_COMMITTER_DATE='@1700000000 +0000'
+}
+
+# A name for a path that is fit for a file name.
+digest() { printf %s "$1" | sha256sum | cut -c 1-8; }
+
+# The folder of this clone's trees: outside it, as kbuild takes no path with a space.
+clone_trees() { echo "$LAB_CACHE/tree/$(digest "$TOP")"; }
+
+series_folders()
+{
+	local dir
+
+	for dir in "$TOP"/series/[0-9]*/; do
+		[ -d "$dir" ] && echo "${dir%/}"
+	done
+}
+
+# series_for FOLDER NAME BASE: the path of what FOLDER has under NAME for BASE.
+series_message() { series_pick "$1/message.$2" "$1/message"; }
+series_edit() { series_pick "$1/$2.patch" "$1/all.patch"; }
+series_pick()
+{
+	local file
+
+	for file; do
+		[ -e "$file" ] && { echo "$file"; return; }
+	done
+	return 0
+}
+
+# series_files FOLDER BASE: `FROM TO` for each file that FOLDER adds to BASE.
+series_files()
+{
+	[ -e "$1/files" ] || return 0
+	awk -v base="$2" '
+		/^[ \t]*(#|$)/ { next }
+		$1 ~ /:$/ {
+			bases = "," substr($1, 1, length($1) - 1) ","
+			if (!index(bases, "," base ","))
+				next
+			sub(/^[^:]*:[ \t]*/, "")
+		}
+		{ print $1, ($2 == "=>" ? $3 : $1) }' "$1/files"
+}
+
+# Name the kernel, the file and the hunk of an edit that does not apply, from
+# what git apply said of it.
+series_complain()
+{
+	local base=$1 edit=$2 said=$3 file line hunk
+
+	file=$(sed -n 's/^error: patch failed: \(.*\):[0-9]*$/\1/p' <<<"$said" | head -n 1)
+	line=$(sed -n 's/^error: patch failed: .*:\([0-9]*\)$/\1/p' <<<"$said" | head -n 1)
+	if [ -n "$file" ]; then
+		hunk=$(awk -v file="$file" -v line="$line" '
+			/^--- / { here = $2 == "a/" file }
+			here && /^@@ / { split($2, at, /[-,]/); if (at[2] == line) { print; exit } }' "$edit")
+		die "${edit#"$TOP/"} does not apply to $base: $file, hunk $hunk"
+	fi
+	die "${edit#"$TOP/"} does not apply to $base: $(head -n 1 <<<"$said")"
+}
+
+# series_apply REPO INDEX FOLDER BASE: what FOLDER does to BASE, done to INDEX; print the tree.
+series_apply()
+{
+	local repo=$1 folder=$3 base=$4 edit said from to mode blob
+	local -x GIT_INDEX_FILE=$2
+
+	edit=$(series_edit "$folder" "$base")
+	if [ -n "$edit" ] && [ -s "$edit" ]; then
+		said=$(git -C "$repo" apply --cached --whitespace=nowarn "$edit" 2>&1) ||
+			series_complain "$base" "$edit" "$said"
+	fi
+	while read -r from to; do
+		[ -f "$TOP/$from" ] || die "${folder#"$TOP/"}/files names $from, which is not here"
+		mode=100644
+		[ ! -x "$TOP/$from" ] || mode=100755
+		blob=$(git -C "$repo" hash-object -w --no-filters "$TOP/$from")
+		git -C "$repo" update-index --add --cacheinfo "$mode,$blob,$to"
+	done < <(series_files "$folder" "$base")
+	git -C "$repo" write-tree
+}
+
+# series_build REPO COMMIT BASE: print the commit that the series, as it is now in
+# this checkout, makes of COMMIT in REPO. Touches neither a work tree nor a branch.
+# With SIGNOFF set, each commit is signed off by whoever makes it.
+series_build()
+{
+	local repo=$1 tip=$2 base=$3 index folder message tree signoff=()
+
+	[ -z "${SIGNOFF:-}" ] ||
+		signoff=(--trailer "Signed-off-by: $(git var GIT_COMMITTER_IDENT | sed 's/>.*/>/')")
+	index=$repo/index.$BASHPID
+	GIT_INDEX_FILE=$index git -C "$repo" read-tree "$tip"
+	while read -r folder; do
+		message=$(series_message "$folder" "$base")
+		[ -n "$message" ] || die "${folder#"$TOP/"} has no message"
+		tree=$(series_apply "$repo" "$index" "$folder" "$base") || exit
+		[ "$tree" != "$(git -C "$repo" rev-parse "$tip^{tree}")" ] || continue
+		tip=$(git interpret-trailers "${signoff[@]}" "$message" |
+		      git -C "$repo" commit-tree "$tree" -p "$tip" -F -)
+	done < <(series_folders)
+	rm -f "$index"
+	echo "$tip"
+}
