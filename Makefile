@@ -3,7 +3,7 @@
 KERNEL ?= 6.12
 export KERNEL
 
-.PHONY: help check kunit tree patches refresh fetch clean
+.PHONY: help check check-builds check-debug check-selftests codegen kunit tree patches refresh fetch clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -12,6 +12,18 @@ help: ## list the targets
 
 check: ## run every test (T="tests/NAME.t ..." runs some)
 	@tests/check $(T)
+
+check-builds: ## compile KVM as modules, without SMM, and for i386, warnings being errors
+	@tests/check tests/full/builds.t
+
+check-debug: ## the functional test on kernels with lockdep, KASAN and their kind
+	@tests/check tests/full/debug.t
+
+check-selftests: ## the kernel's own KVM selftests, stock against patched, for KERNEL
+	@tools/lab/compare-selftests $(KERNEL)
+
+codegen: ## what the compiler makes of the series for KERNEL (V=-v: instructions)
+	@tools/lab/codegen $(V) $(KERNEL)
 
 kunit: ## the policy's KUnit suite under UML, as ./tools/testing/kunit/kunit.py run
 	@tools/testing/kunit/kunit.py run

@@ -13,9 +13,9 @@
 #define LOG		KVM_MEM_LOG_DIRTY_PAGES
 #define RO		KVM_MEM_READONLY
 /* By number, not every kernel that has the policy has the flag. */
-#define GMEM		(1u << 2)
+#define GMEM		0x4
 /* KVM's own KVM_MEMSLOT_INVALID, the slot is being deleted or moved. */
-#define INVALID		(1u << 16)
+#define INVALID		0x10000
 
 #define HOUR_MS		(60 * 60 * 1000u)
 
@@ -23,9 +23,6 @@
 static const unsigned int ratios[] = {
 	1, 2, 3, 59, 60, 61, 3599, 3600, 3601, INT_MAX, UINT_MAX - 1, UINT_MAX
 };
-
-#define for_each_ratio(r) \
-	for (r = ratios; r < ratios + ARRAY_SIZE(ratios); r++)
 
 struct slot_case {
 	const char *desc;
@@ -120,7 +117,7 @@ static void enabled_case_desc(const struct enabled_case *c, char *desc)
 
 KUNIT_ARRAY_PARAM(enabled, enabled_cases, enabled_case_desc);
 
-static void enabled(struct kunit *test)
+static void enabled_by_parameters(struct kunit *test)
 {
 	const struct enabled_case *c = test->param_value;
 
@@ -160,12 +157,12 @@ static void period_case_desc(const struct period_case *c, char *desc)
 
 KUNIT_ARRAY_PARAM(period, period_cases, period_case_desc);
 
-static void period(struct kunit *test)
+static void period_by_ratio(struct kunit *test)
 {
 	const struct period_case *c = test->param_value;
 
 	KUNIT_EXPECT_EQ_MSG(test, nx_recovery_period_ms(c->period_ms, c->ratio), c->want_ms,
-			    "period %u ms, ratio %u", c->period_ms, c->ratio);
+			    "%u ms asked for, ratio %u", c->period_ms, c->ratio);
 }
 
 static void period_asked_for_wins(struct kunit *test)
@@ -173,14 +170,13 @@ static void period_asked_for_wins(struct kunit *test)
 	static const unsigned int periods[] = {
 		1, 59, 60, 999, 1000, 3599, 3600, 3601, HOUR_MS, UINT_MAX
 	};
-	const unsigned int *r;
-	int i;
+	int i, j;
 
-	for_each_ratio(r) {
-		for (i = 0; i < ARRAY_SIZE(periods); i++)
-			KUNIT_EXPECT_EQ_MSG(test, nx_recovery_period_ms(periods[i], *r),
-					    periods[i], "period %u ms, ratio %u",
-					    periods[i], *r);
+	for (i = 0; i < ARRAY_SIZE(periods); i++) {
+		for (j = 0; j < ARRAY_SIZE(ratios); j++)
+			KUNIT_EXPECT_EQ_MSG(test, nx_recovery_period_ms(periods[i], ratios[j]),
+					    periods[i], "%u ms asked for, ratio %u",
+					    periods[i], ratios[j]);
 	}
 }
 
@@ -199,10 +195,11 @@ static void period_shares_an_hour(struct kunit *test)
 
 static void period_is_never_under_a_second(struct kunit *test)
 {
-	const unsigned int *r;
+	int i;
 
-	for_each_ratio(r)
-		KUNIT_EXPECT_GE_MSG(test, nx_recovery_period_ms(0, *r), 1000u, "ratio %u", *r);
+	for (i = 0; i < ARRAY_SIZE(ratios); i++)
+		KUNIT_EXPECT_GE_MSG(test, nx_recovery_period_ms(0, ratios[i]), 1000u,
+				    "ratio %u", ratios[i]);
 }
 
 struct quota_case {
@@ -239,7 +236,7 @@ static void quota_case_desc(const struct quota_case *c, char *desc)
 
 KUNIT_ARRAY_PARAM(quota, quota_cases, quota_case_desc);
 
-static void quota(struct kunit *test)
+static void quota_by_ratio(struct kunit *test)
 {
 	const struct quota_case *c = test->param_value;
 
@@ -264,16 +261,17 @@ static void expect_rounded_up(struct kunit *test, unsigned long nr_pages, unsign
 
 static void quota_rounds_up(struct kunit *test)
 {
-	const unsigned int *r;
-	unsigned long d;
+	unsigned long ratio, d;
+	int i;
 
-	for_each_ratio(r) {
+	for (i = 0; i < ARRAY_SIZE(ratios); i++) {
+		ratio = ratios[i];
 		for (d = 0; d < 3; d++) {
-			expect_rounded_up(test, d, *r);
-			expect_rounded_up(test, *r + d - 1, *r);
-			expect_rounded_up(test, 2ul * *r + d - 1, *r);
-			expect_rounded_up(test, ULONG_MAX - d, *r);
-			expect_rounded_up(test, ULONG_MAX - *r + d, *r);
+			expect_rounded_up(test, d, ratio);
+			expect_rounded_up(test, ratio + d - 1, ratio);
+			expect_rounded_up(test, 2 * ratio + d - 1, ratio);
+			expect_rounded_up(test, ULONG_MAX - d, ratio);
+			expect_rounded_up(test, ULONG_MAX - ratio + d, ratio);
 		}
 	}
 }
@@ -329,12 +327,12 @@ static struct kunit_case kvm_nx_recovery_cases[] = {
 	KUNIT_CASE_PARAM(slot_flags, slot_gen_params),
 	KUNIT_CASE(slot_flags_each_bit),
 	KUNIT_CASE(slot_flags_random),
-	KUNIT_CASE_PARAM(enabled, enabled_gen_params),
-	KUNIT_CASE_PARAM(period, period_gen_params),
+	KUNIT_CASE_PARAM(enabled_by_parameters, enabled_gen_params),
+	KUNIT_CASE_PARAM(period_by_ratio, period_gen_params),
 	KUNIT_CASE(period_asked_for_wins),
 	KUNIT_CASE(period_shares_an_hour),
 	KUNIT_CASE(period_is_never_under_a_second),
-	KUNIT_CASE_PARAM(quota, quota_gen_params),
+	KUNIT_CASE_PARAM(quota_by_ratio, quota_gen_params),
 	KUNIT_CASE(quota_rounds_up),
 	KUNIT_CASE(quota_rounds_up_random),
 	KUNIT_CASE(defaults_halve_in_an_hour),
@@ -346,6 +344,7 @@ static struct kunit_suite kvm_nx_recovery_suite = {
 	.name = "kvm_nx_recovery",
 	.test_cases = kvm_nx_recovery_cases,
 };
+
 kunit_test_suite(kvm_nx_recovery_suite);
 
 MODULE_DESCRIPTION("KUnit tests for the policy of KVM's NX huge page recovery worker");
