@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
 
 KERNEL ?= 6.12
-export KERNEL
 
 .PHONY: help check check-builds check-debug check-selftests codegen kunit tree patches refresh fetch clean
 

@@ -38,6 +38,29 @@ check_kernel()
 	esac
 }
 
+# kernel_version DIR: of the kernel tree there, as its Makefile has it; nothing if it is none.
+kernel_version()
+{
+	sed -n 's/^VERSION = //p; s/^PATCHLEVEL = /./p; s/^SUBLEVEL = /./p' "$1/Makefile" 2>/dev/null |
+		head -n 3 | tr -d '\n'
+}
+
+# default_kernel: the base to use. KERNEL, or the one next to KDIR's version, or 6.12.
+default_kernel()
+{
+	local version base nearest=6.1
+
+	if [ -n "${KERNEL:-}" ] || [ -z "${KDIR:-}" ]; then
+		echo "${KERNEL:-6.12}"
+		return
+	fi
+	version=$(kernel_version "$KDIR")
+	for base in $KERNELS; do
+		[ "$(printf '%s\n' "$base" "$version" | sort -V | head -n 1)" != "$base" ] || nearest=$base
+	done
+	echo "$nearest"
+}
+
 # lock FILE: hold FILE until this process and all that it started have ended.
 lock()
 {
@@ -54,17 +77,18 @@ lock()
 # progress; if it fails, die with the last thing that it said.
 step()
 {
-	local text=$1 log start=$SECONDS
+	local text=$1 log fd start=$SECONDS
 	shift
 
+	# Without a name it can't be left behind.
 	log=$(mktemp)
-	if ! "$@" >"$log" 2>&1; then
-		cp "$log" "$LAB_CACHE/failed.log" 2>/dev/null || :
-		text="$text: failed: $(grep -v '^$' "$log" | tail -n 1)"
-		rm -f "$log"
-		die "$text (log: $LAB_CACHE/failed.log)"
-	fi
+	exec {fd}<>"$log"
 	rm -f "$log"
+	if ! "$@" >&"$fd" 2>&1; then
+		cat "/proc/$BASHPID/fd/$fd" >"$LAB_CACHE/failed.log" 2>/dev/null || :
+		die "$text: failed: $(grep -v '^$' "/proc/$BASHPID/fd/$fd" | tail -n 1) (log: $LAB_CACHE/failed.log)"
+	fi
+	exec {fd}>&-
 	msg "$text: $((SECONDS - start)) s"
 }
 
