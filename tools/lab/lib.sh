@@ -28,6 +28,8 @@ mkdir -p "$LAB_CACHE" 2>/dev/null && [ -w "$LAB_CACHE" ] ||
 	usage_die "can't write to the cache '$LAB_CACHE': set XDG_CACHE_HOME to a folder of yours"
 # Clones share compiled objects: kernels are built with relative paths only.
 export CCACHE_DIR=${CCACHE_DIR:-$LAB_CACHE/ccache} CCACHE_NOHASHDIR=1
+# gcc notes what a file includes anyway: do not preprocess it a second time to ask.
+export CCACHE_DEPEND=1
 
 # check_kernel KERNEL: refuse a base that the series has no edits for.
 check_kernel()
@@ -71,6 +73,18 @@ lock()
 	flock -n "$fd" && return
 	msg "waiting for another run that uses ${1%.lock}"
 	flock "$fd"
+}
+
+# kill_tree PID: end PID and all that it has started, the last ones first.
+kill_tree()
+{
+	local child children=
+
+	read -r children <"/proc/$1/task/$1/children" 2>/dev/null || :
+	for child in $children; do
+		kill_tree "$child"
+	done
+	kill "$1" 2>/dev/null || :
 }
 
 # step TEXT COMMAND [ARG]...: run COMMAND quietly, with TEXT and its time as
