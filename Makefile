@@ -2,7 +2,7 @@
 
 KERNEL ?= 6.12
 
-.PHONY: help check check-builds check-debug check-selftests codegen kunit tree patches refresh fetch clean
+.PHONY: help check check-builds check-debug check-functional check-selftests codegen kunit tree patches refresh fetch clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -12,11 +12,14 @@ help: ## list the targets
 check: ## run every test (T="tests/NAME.t ..." runs some)
 	@tests/check $(T)
 
-check-builds: ## compile KVM as modules, without SMM, and for i386, warnings being errors
-	@tests/check tests/full/builds.t
+check-builds: ## compile KVM as modules, without SMM, for i386; compare symbol CRCs
+	@tests/check tests/full/builds.t tests/full/crc.t
 
 check-debug: ## the functional test on kernels with lockdep, KASAN and their kind
 	@tests/check tests/full/debug.t
+
+check-functional: ## the functional test on all three kernels, stock and patched
+	@tests/check tests/functional.t :: 6.1 6.12 7.3
 
 check-selftests: ## the kernel's own KVM selftests, stock against patched, for KERNEL
 	@tools/lab/compare-selftests $(KERNEL)
