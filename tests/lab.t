@@ -12,7 +12,7 @@ trap 'exit 130' INT
 trap 'exit 143' TERM
 
 run=$TOP/tools/lab/run
-kernel=6.12
+kernel=6.1
 # lab STATUS [OPTION]... -- COMMAND [ARG]...: the status that is wanted; output in $work.
 lab()
 {
@@ -79,10 +79,10 @@ interrupted()
 }
 ok "Ctrl-C leaves nothing behind" interrupted
 
-ok "no command" bash -c '"$0" -k 6.12 2>/dev/null; [ $? = 2 ]' "$run"
+ok "no command" bash -c '"$0" -k 6.1 2>/dev/null; [ $? = 2 ]' "$run"
 ok "an unknown kernel" refuses 2 "no such kernel" "$run" -k 5.4 -- true
 ok "an unknown machine" refuses 2 "no such machine" "$run" -m sparc -- true
-ok "an unknown flavour" refuses 2 "no such flavour" "$TOP/tools/lab/kernel" 6.12 -f fast
+ok "an unknown flavour" refuses 2 "no such flavour" "$TOP/tools/lab/kernel" 6.1 -f fast
 ok "a file that is not there" refuses 2 "no such file" "$run" -a /nonexistent -- true
 ok "no number of CPUs" refuses 2 "-n takes a number" "$run" -n two -- true
 ok "a deadline of nothing" refuses 2 "-t takes a number" "$run" -t 0 -- true
