@@ -19,7 +19,7 @@ name=nx_huge_pages_dirty_log_test
 run_test()
 {
 	msg "$1 $2 ${3:-default}: $4"
-	"$LAB/run" -k "$1" -s "$2" -c "$3" ${binary:+-a "$binary"} -- sh -c "$4" >"$work/out" 2>"$work/err"
+	"$LAB/run" -k "$1" -s "$2" -c "$3" -t 900 ${binary:+-a "$binary"} -- sh -c "$4" >"$work/out" 2>"$work/err"
 }
 
 passes() { run_test "$@" || { tail -n 15 "$work/out" "$work/err"; return 1; }; }

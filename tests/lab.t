@@ -51,7 +51,8 @@ ok "... repeats to 1 %" awk -v a="$first" -v b="$(cat "$work/out")" 'BEGIN { d =
 
 ok "a WARN fails a run whose command passes" lab 123 -- sh -c 'echo "WARNING: made up" >/dev/kmsg; sleep 1'
 ok "... and is printed" says 'WARNING: made up'
-ok "a panic ends it" lab 123 -t 120 -- sh -c 'echo c >/proc/sysrq-trigger; sleep 100'
+ok "a panic ends it" lab 123 -t 120 -c rdinit=/bin/false -- true
+ok "... and is printed" says 'Kernel panic'
 ok "a hang ends at its deadline" lab 124 -t 20 -- sleep 1000
 ok "... which is named" says 'deadline of 20 s passed'
 
