@@ -21,7 +21,7 @@
 
 /* The module parameter takes all of unsigned int. */
 static const unsigned int ratios[] = {
-	1, 2, 3, 59, 60, 61, 3599, 3600, 3601, INT_MAX, UINT_MAX - 1, UINT_MAX
+	1, 2, 3, 59, 60, 61, 256, 3599, 3600, 3601, 65536, INT_MAX, UINT_MAX - 1, UINT_MAX
 };
 
 struct slot_case {
@@ -107,6 +107,8 @@ static const struct enabled_case enabled_cases[] = {
 	{ "mitigation on, ratio 0: off", true, 0, false },
 	{ "mitigation on, ratio 1: on", true, 1, true },
 	{ "mitigation on, ratio 60: on", true, 60, true },
+	{ "mitigation on, ratio 256: on", true, 256, true },
+	{ "mitigation on, ratio 65536: on", true, 65536, true },
 	{ "mitigation on, ratio UINT_MAX: on", true, UINT_MAX, true },
 };
 
@@ -142,6 +144,7 @@ static const struct period_case period_cases[] = {
 	{ "ratio 3599: 1 s", 0, 3599, 1000 },
 	{ "ratio 3600: 1 s", 0, 3600, 1000 },
 	{ "ratio 3601: 1 s", 0, 3601, 1000 },
+	{ "ratio 65536: 1 s", 0, 65536, 1000 },
 	{ "ratio UINT_MAX: 1 s", 0, UINT_MAX, 1000 },
 	{ "1 ms asked for, ratio 0: 1 ms", 1, 0, 1 },
 	{ "1 ms asked for, ratio 60: 1 ms", 1, 60, 1 },

@@ -17,6 +17,9 @@ equivalent=(
 	'	if (ratio >= 3600)'	# 3600 becomes 3600
 	'	if (ratio > 3599)'	# the same
 	'		ratio = 3599;'	# 3600000 / 3599 is 1000, too
+	# What narrows the flags still has bit 0, and that is the one which counts.
+	'static inline bool should_recover_nx_page(__u16 slot_flags)'
+	'static inline bool should_recover_nx_page(__u8 slot_flags)'
 )
 
 work=$(mktemp -d)
@@ -30,7 +33,8 @@ build_and_run()
 {
 	gcc -w -O1 -pipe -I "$TOP/tests/shim" \
 		-o "$1/suite" "$1/$suite" 2>/dev/null || return 2
-	timeout 10 "$1/suite" >/dev/null 2>&1 || return 1
+	# The shell has a word for a crash, which is as good as any failure.
+	{ timeout 10 "$1/suite" || return 1; } >/dev/null 2>&1
 }
 
 # A folder with the suite and a header that reads TEXT in line LINE.
@@ -74,7 +78,7 @@ ok "there are changes to catch" [ "$caught" -gt 100 ]
 cat "$work"/*.result | sed -n 's/^0\t//p' >"$work/survivors"
 printf '%s\n' "${equivalent[@]}" >"$work/equivalent"
 new=$(cut -f 2- "$work/survivors" | grep -vxFf "$work/equivalent" || :)
-[ -z "$new" ] || diag "survived:" "$(grep -F "$new" "$work/survivors")"
+[ -z "$new" ] || grep -F "$new" "$work/survivors" | sed "s,^,# survived: $header:,"
 ok "no change survives" [ -z "$new" ]
 ok "each equivalent change is made, and changes nothing" \
 	[ -z "$(grep -vxFf <(cut -f 2- "$work/survivors") "$work/equivalent")" ]
