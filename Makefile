@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
 
-KERNEL ?= 6.12
+KERNEL ?= $(shell KDIR='$(KDIR)' bash -c '. tools/lab/lib.sh; default_kernel')
 
 .PHONY: help check check-builds check-debug check-functional check-selftests codegen kunit tree patches refresh fetch clean
 

@@ -13,7 +13,7 @@ trap 'rm -rf "$work"' EXIT
 trap 'exit 130' INT
 trap 'exit 143' TERM
 
-name=nx_huge_pages_dirty_log_test
+functional=nx_huge_pages_dirty_log_test
 
 # run_test KERNEL SIDE CMDLINE COMMAND: its output in $work/out, its status the lab's.
 run_test()
@@ -29,7 +29,7 @@ fails_at_logged_slot()
 {
 	local status=0
 
-	run_test "$1" stock '' "./$name" || status=$?
+	run_test "$1" stock '' "./$functional" || status=$?
 	[ "$status" = 1 ] || { tail "$work/out" "$work/err"; echo "status $status"; return 1; }
 	grep -q '^not ok 1 logged_slot' "$work/out" &&
 		grep -q 'zapped [1-9][0-9]* 4KiB mappings, [1-9][0-9]* of them in dirty logged slots' "$work/out" "$work/err" &&
@@ -39,15 +39,15 @@ fails_at_logged_slot()
 # The kernels to test, if not the one that gains the behavior: prove FILE :: KERNEL...
 for kernel in "${@:-6.1}"; do
 	check_kernel "$kernel"
-	binary=$("$LAB/selftests" "$kernel" patched "$name")
+	binary=$("$LAB/selftests" "$kernel" patched "$functional")
 	if [ "$kernel" = 6.1 ]; then
 		ok "6.1 stock: zaps dirty-tracked pages, and the test says so" fails_at_logged_slot 6.1
 	else
-		ok "$kernel stock: passes" passes "$kernel" stock '' "./$name"
+		ok "$kernel stock: passes" passes "$kernel" stock '' "./$functional"
 	fi
 	for mode in '' kvm.tdp_mmu=0 kvm_amd.npt=0; do
 		ok "$kernel patched, ${mode:-default}: passes, next to the kernel's own test" \
-			passes "$kernel" patched "$mode" "./nx_huge_pages_test.sh && ./$name"
+			passes "$kernel" patched "$mode" "./nx_huge_pages_test.sh && ./$functional"
 		diag "$(grep -c '^ok' "$work/out") cases, $(grep -c '# SKIP' "$work/out" || :) skipped"
 	done
 done

@@ -7,6 +7,8 @@
 # (bad arguments, or something is missing on this machine).
 
 set -eu
+# What a user set for a shell or for git is not meant for the trees here.
+unset CDPATH GIT_DIR GIT_WORK_TREE GIT_INDEX_FILE GIT_OBJECT_DIRECTORY
 
 PROG=${0##*/}
 LAB=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd -P)
@@ -20,6 +22,10 @@ usage_die() { msg "$@"; exit 2; }
 [ -n "${XDG_CACHE_HOME:-${HOME:-}}" ] ||
 	usage_die "no place for the cache: set HOME or XDG_CACHE_HOME"
 LAB_CACHE=${XDG_CACHE_HOME:-$HOME/.cache}/kvm-nx-recovery
+case $LAB_CACHE in
+/*) ;;
+*) LAB_CACHE=$PWD/$LAB_CACHE ;;
+esac
 # kbuild takes neither: say so before an hour of work, not after it.
 case $LAB_CACHE in
 *[[:space:]:]*) usage_die "the kernel does not build below '$LAB_CACHE' (space or colon): set XDG_CACHE_HOME to another folder" ;;
@@ -34,10 +40,12 @@ export CCACHE_DEPEND=1
 # check_kernel KERNEL: refuse a base that the series has no edits for.
 check_kernel()
 {
-	case " $KERNELS " in
-	*" $1 "*) ;;
-	*) usage_die "no such kernel: '$1' (there are: $KERNELS)" ;;
-	esac
+	local base
+
+	for base in $KERNELS; do
+		[ "$1" != "$base" ] || return 0
+	done
+	usage_die "no such kernel: '$1' (there are: $KERNELS)"
 }
 
 # kernel_version DIR: of the kernel tree there, as its Makefile has it; nothing if it is none.

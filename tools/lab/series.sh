@@ -25,6 +25,14 @@ digest() { printf %s "$1" | sha256sum | cut -c 1-8; }
 # The folder of this clone's trees: outside it, as kbuild takes no path with a space.
 clone_trees() { echo "$LAB_CACHE/tree/$(digest "$TOP")"; }
 
+# at_series TREE: whether TREE has nothing but what the series made of it.
+at_series()
+{
+	[ -z "$(git -C "$1" status --porcelain -uno)" ] &&
+		[ "$(git -C "$1" rev-parse HEAD)" = \
+		  "$(git -C "$1" rev-parse -q --verify "refs/lab/${1#"$LAB_CACHE/tree/"}")" ]
+}
+
 series_folders()
 {
 	local dir
@@ -94,8 +102,9 @@ series_apply()
 		[ -f "$TOP/$from" ] || die "${folder#"$TOP/"}/files names $from, which is not here"
 		mode=100644
 		[ ! -x "$TOP/$from" ] || mode=100755
-		blob=$(git -C "$repo" hash-object -w --no-filters "$TOP/$from")
-		git -C "$repo" update-index --add --cacheinfo "$mode,$blob,$to"
+		# A caller may have turned -e off.
+		blob=$(git -C "$repo" hash-object -w --no-filters "$TOP/$from") || exit
+		git -C "$repo" update-index --add --cacheinfo "$mode,$blob,$to" || exit
 	done < <(series_files "$folder" "$base")
 	git -C "$repo" write-tree
 }
@@ -110,14 +119,15 @@ series_build()
 	[ -z "${SIGNOFF:-}" ] ||
 		signoff=(--trailer "Signed-off-by: $(git var GIT_COMMITTER_IDENT | sed 's/>.*/>/')")
 	index=$repo/index.$BASHPID
-	GIT_INDEX_FILE=$index git -C "$repo" read-tree "$tip"
+	GIT_INDEX_FILE=$index git -C "$repo" read-tree "$tip" || exit
 	while read -r folder; do
 		message=$(series_message "$folder" "$base")
-		[ -n "$message" ] || die "${folder#"$TOP/"} has no message"
+		[ -n "$message" ] && [ -r "$message" ] && [ -s "$message" ] ||
+			die "${folder#"$TOP/"} has no message that can be read"
 		tree=$(series_apply "$repo" "$index" "$folder" "$base") || exit
 		[ "$tree" != "$(git -C "$repo" rev-parse "$tip^{tree}")" ] || continue
 		tip=$(git interpret-trailers "${signoff[@]}" "$message" |
-		      git -C "$repo" commit-tree "$tree" -p "$tip" -F -)
+		      git -C "$repo" commit-tree "$tree" -p "$tip" -F -) || exit
 	done < <(series_folders)
 	rm -f "$index"
 	echo "$tip"
