@@ -2,7 +2,7 @@
 
 KERNEL ?= $(shell KDIR='$(KDIR)' bash -c '. tools/lab/lib.sh; default_kernel')
 
-.PHONY: help check check-builds check-debug check-functional check-selftests codegen kunit tree patches refresh fetch clean
+.PHONY: help check check-builds check-debug check-functional check-lab check-selftests codegen kunit tree patches refresh fetch clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -20,6 +20,9 @@ check-debug: ## the functional test on kernels with lockdep, KASAN and their kin
 
 check-functional: ## the functional test on all three kernels, stock and patched
 	@tests/check tests/functional.t :: 6.1 6.12 7.3
+
+check-lab: ## what tools/lab/run passes on, refuses and leaves behind
+	@tests/check tests/full/lab.t
 
 check-selftests: ## the kernel's own KVM selftests, stock against patched, for KERNEL
 	@tools/lab/compare-selftests $(KERNEL)

@@ -3,7 +3,7 @@
 #
 # tools/lab/run: what it passes on, what it refuses, what it leaves behind.
 
-. "$(dirname "$0")/../tools/lab/lib.sh"
+. "$(dirname "$0")/../../tools/lab/lib.sh"
 . "$TOP/tests/tap.sh"
 
 work=$(mktemp -d)
