@@ -111,11 +111,14 @@ series_apply()
 
 # series_build REPO COMMIT BASE: print the commit that the series, as it is now in
 # this checkout, makes of COMMIT in REPO. Touches neither a work tree nor a branch.
-# With SIGNOFF set, each commit is signed off by whoever makes it.
+# With SIGNOFF set, each commit is signed off by whoever makes it. The last result is
+# remembered: a kernel's index is large, and each step through it takes its time.
 series_build()
 {
-	local repo=$1 tip=$2 base=$3 index folder message tree signoff=()
+	local repo=$1 tip=$2 base=$3 index folder message tree memo signoff=()
 
+	memo=refs/series/$(series_inputs "$tip" "$base") || exit
+	git -C "$repo" rev-parse -q --verify "$memo" && return
 	[ -z "${SIGNOFF:-}" ] ||
 		signoff=(--trailer "Signed-off-by: $(git var GIT_COMMITTER_IDENT | sed 's/>.*/>/')")
 	index=$repo/index.$BASHPID
@@ -130,5 +133,24 @@ series_build()
 		      git -C "$repo" commit-tree "$tree" -p "$tip" -F -) || exit
 	done < <(series_folders)
 	rm -f "$index"
+	git -C "$repo" update-ref "$memo" "$tip"
 	echo "$tip"
+}
+
+# series_inputs COMMIT BASE: a name for all that series_build() reads.
+series_inputs()
+{
+	local folder
+
+	{
+		echo "$@" "${SIGNOFF:-}"
+		git var GIT_AUTHOR_IDENT
+		git var GIT_COMMITTER_IDENT
+		cd "$TOP" || exit
+		while read -r folder; do
+			series_files "$folder" "$2"
+		done < <(series_folders) | cut -d ' ' -f 1 |
+			xargs -d '\n' sh -c 'find series tools/lab/series.sh "$@" \
+				-type f -printf "%m %p\n" -exec sha256sum {} +' sh 2>&1 | sort || :
+	} | sha256sum | cut -c 1-40
 }
