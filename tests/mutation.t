@@ -14,9 +14,14 @@ suite=lib/kvm_nx_recovery_kunit.c
 
 # The changes that change nothing, with the reason. One that is no longer made is an error.
 equivalent=(
-	'	if (ratio >= 3600)'	# 3600 becomes 3600
-	'	if (ratio > 3599)'	# the same
-	'		ratio = 3599;'	# 3600000 / 3599 is 1000, too
+	'		if (ratio >= 3600)'	# 3600 becomes 3600
+	'		if (ratio > 3599)'	# the same
+	'			ratio = 3599;'	# 3600000 / 3599 is 1000, too
+	'			period_ms += 3600 * 1000 / ratio;'	# to what is zero
+	'			period_ms |= 3600 * 1000 / ratio;'
+	'		return 0;'		# other names for false and true
+	'	return 1;'
+	'	return ~(true);'
 	# What narrows the flags still has bit 0, and that is the one which counts.
 	'static inline bool should_recover_nx_page(__u16 slot_flags)'
 	'static inline bool should_recover_nx_page(__u8 slot_flags)'

@@ -30,7 +30,10 @@ static inline bool should_recover_nx_page(u32 slot_flags)
 /* Without the mitigation nothing is split, and a ratio of zero is the user's "never". */
 static inline bool nx_recovery_enabled(bool mitigation, unsigned int ratio)
 {
-	return mitigation && ratio;
+	if (!mitigation || !ratio)
+		return false;
+
+	return true;
 }
 
 /*
@@ -42,16 +45,14 @@ static inline bool nx_recovery_enabled(bool mitigation, unsigned int ratio)
  */
 static inline unsigned int nx_recovery_period_ms(unsigned int period_ms, unsigned int ratio)
 {
-	if (period_ms)
-		return period_ms;
+	if (!period_ms && ratio) {
+		if (ratio > 3600)
+			ratio = 3600;
 
-	if (!ratio)
-		return 0;
+		period_ms = 3600 * 1000 / ratio;
+	}
 
-	if (ratio > 3600)
-		ratio = 3600;
-
-	return 3600 * 1000 / ratio;
+	return period_ms;
 }
 
 /*
