@@ -17,8 +17,8 @@ equivalent=(
 	'		if (ratio >= 3600)'	# 3600 becomes 3600
 	'		if (ratio > 3599)'	# the same
 	'			ratio = 3599;'	# 3600000 / 3599 is 1000, too
-	'			period_ms += 3600 * 1000 / ratio;'	# to what is zero
-	'			period_ms |= 3600 * 1000 / ratio;'
+	'		period_ms += 3600 * 1000 / ratio;'	# to what is zero
+	'		period_ms |= 3600 * 1000 / ratio;'
 	'		return 0;'		# other names for false and true
 	'	return 1;'
 	'	return ~(true);'

@@ -16,11 +16,13 @@
 #define _GNU_SOURCE
 #endif
 
+#include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <signal.h>
 #include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -35,21 +37,6 @@
 #include "test_util.h"
 #include "kvm_util.h"
 #include "processor.h"
-
-#if __has_include("memstress.h")
-#include "memstress.h"
-#else
-#include "perf_test_util.h"
-
-#define memstress_args			perf_test_args
-#define memstress_vcpu_args		perf_test_vcpu_args
-#define memstress_create_vm		perf_test_create_vm
-#define memstress_destroy_vm		perf_test_destroy_vm
-#define memstress_start_vcpu_threads	perf_test_start_vcpu_threads
-#define memstress_join_vcpu_threads	perf_test_join_vcpu_threads
-#define memstress_guest_code		perf_test_guest_code
-#define MEMSTRESS_MEM_SLOT_INDEX	PERF_TEST_MEM_SLOT_INDEX
-#endif
 
 #ifndef TEST_ASSERT_EQ
 #define TEST_ASSERT_EQ(a, b)		ASSERT_EQ(a, b)
@@ -66,6 +53,26 @@ do {										\
 } while (0)
 #endif
 
+/*
+ * What is the user's or the host's doing deserves one line that says so, not the
+ * backtrace of a failed assertion.
+ */
+#define nx_die(fmt, ...)							\
+do {										\
+	fflush(stdout);								\
+	fprintf(stderr, "%s: " fmt "\n", program_invocation_short_name,	\
+		##__VA_ARGS__);							\
+	exit(KSFT_FAIL);							\
+} while (0)
+
+#define nx_skip(fmt, ...)							\
+do {										\
+	fflush(stdout);								\
+	fprintf(stderr, "%s: SKIP: " fmt "\n", program_invocation_short_name,	\
+		##__VA_ARGS__);							\
+	exit(KSFT_SKIP);							\
+} while (0)
+
 static inline unsigned int nx_parse_uint(const char *what, const char *str)
 {
 	unsigned long val;
@@ -73,8 +80,8 @@ static inline unsigned int nx_parse_uint(const char *what, const char *str)
 
 	errno = 0;
 	val = strtoul(str, &end, 0);
-	TEST_ASSERT(end != str && !*end && !errno && val <= INT_MAX,
-		    "%s must be a non-negative number, got '%s'", what, str);
+	if (!isdigit(*str) || *end || errno || val > INT_MAX)
+		nx_die("%s must be a number from 0 to %d, not '%s'", what, INT_MAX, str);
 	return val;
 }
 
@@ -224,6 +231,18 @@ static inline void nx_write_setting(enum nx_setting_id id, const char *fmt, ...)
 	close(fd);
 }
 
+/* Put one setting back early. */
+static inline void nx_restore_setting(enum nx_setting_id id)
+{
+	char saved[sizeof(nx_settings[id].saved)];
+
+	if (!nx_settings[id].changed)
+		return;
+
+	strcpy(saved, nx_settings[id].saved);
+	nx_write_setting(id, "%s", saved);
+}
+
 /* Stop the workers of all VMs.  A worker that is in the middle of a pass ends it. */
 static inline void nx_recovery_stop(void)
 {
@@ -249,6 +268,15 @@ static inline void nx_reserve_hugepages(unsigned long nr)
 		       got + nr - want);
 }
 
+static inline void nx_require_kvm(void)
+{
+	int fd;
+
+	fd = open(KVM_DEV_PATH, O_RDWR);
+	__TEST_REQUIRE(fd >= 0, "Can't open %s: %s", KVM_DEV_PATH, strerror(errno));
+	close(fd);
+}
+
 /*
  * Turn the mitigation on, also on CPUs that don't need it, with the worker
  * stopped until nx_recovery_start().  SKIP if the host doesn't allow for that.
@@ -256,11 +284,8 @@ static inline void nx_reserve_hugepages(unsigned long nr)
 static inline void nx_recovery_init(void)
 {
 	char buf[32];
-	int fd;
 
-	fd = open(KVM_DEV_PATH, O_RDWR);
-	__TEST_REQUIRE(fd >= 0, "Can't open %s: %s", KVM_DEV_PATH, strerror(errno));
-	close(fd);
+	nx_require_kvm();
 
 	nx_read_setting(NX_HUGE_PAGES, buf, sizeof(buf));
 	__TEST_REQUIRE(strcmp(buf, "never"),
@@ -330,18 +355,25 @@ static inline u64 __nx_get_stat(int stats_fd, const char *name)
 #define nx_vm_stat(vm, stat)		__nx_get_stat(vm_get_stats_fd(vm), #stat)
 #define nx_vcpu_stat(vcpu, stat)	__nx_get_stat(vcpu_get_stats_fd(vcpu), #stat)
 
-/* Wait until @cond is true.  The arguments say what it means if it never is. */
-#define nx_wait_until(cond, fmt, ...)						\
+/*
+ * Wait until @cond is true, for @seconds.  The arguments say what it means if it
+ * never is.
+ */
+#define nx_wait_until_s(cond, seconds, fmt, ...)				\
 do {										\
+	time_t __deadline = (seconds);						\
 	struct timespec __start;						\
 										\
 	clock_gettime(CLOCK_MONOTONIC, &__start);				\
 	while (!(cond)) {							\
-		TEST_ASSERT(timespec_elapsed(__start).tv_sec < NX_DEADLINE_S,	\
-			    "Waited %d s in vain for '%s': " fmt,		\
-			    NX_DEADLINE_S, #cond, ##__VA_ARGS__);		\
+		TEST_ASSERT(timespec_elapsed(__start).tv_sec < __deadline,	\
+			    "Waited %ld s in vain for '%s': " fmt,		\
+			    (long)__deadline, #cond, ##__VA_ARGS__);		\
 		usleep(1000);							\
 	}									\
 } while (0)
+
+#define nx_wait_until(cond, fmt, ...)						\
+	nx_wait_until_s(cond, NX_DEADLINE_S, fmt, ##__VA_ARGS__)
 
 #endif /* SELFTEST_KVM_NX_RECOVERY_UTIL_H */

@@ -1,0 +1,557 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Measure what it costs a guest to execute from its memory while the iTLB
+ * multihit mitigation is on, and what it costs the host to recover the huge
+ * pages that got split.
+ *
+ * Every page of the guest's memory begins with return instructions, and the guest
+ * executes from a page by calling it.  Breaking down the output:
+ *
+ *  - "Populating memory": the first write to every page, i.e. mostly the time it
+ *    takes the host to allocate memory, and KVM to map it.
+ *
+ *  - "Writing to populated memory", "Reading from populated memory": the control
+ *    for all that follows, nothing is left to be mapped.
+ *
+ *  - "Executing from huge pages": the first call of every page.  With the
+ *    mitigation on, KVM splits each huge page and has the guest fault on each of
+ *    its 4KiB pages.
+ *
+ *  - "Executing again": KVM has nothing left to do.
+ *
+ *  - "Recovering huge pages": the time until the recovery worker has visited all
+ *    that was split.  That's waiting, and depends on the period and the ratio.
+ *
+ *  - "Executing after recovery": what was zapped has to be faulted back in, and if
+ *    it's back as a huge page, has to be split once more.  In a dirty logged slot
+ *    nothing can come back as a huge page, and so all of this would be a waste.
+ *
+ *  - "kvm-nx-lpage-re:se.sum_exec_runtime": the CPU time, in milliseconds, that
+ *    the worker has spent on this VM all told.
+ *
+ * To the right of each time is the number of page faults that KVM fixed meanwhile
+ * (pf_fixed, of all vCPUs), and how many pages of each size were mapped, and huge
+ * pages split but not recovered (nx_lpage_splits), when it was over.
+ *
+ * To compare two kernels, run the same command on both, several times.
+ */
+#include "nx_perf_util.h"
+
+#include <getopt.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdio.h>
+
+#include "guest_modes.h"
+
+/* Clear of slot 0 and of the APICs, and as well aligned as can be. */
+#define MEM_GPA			(1UL << 32)
+
+#define RET_OPCODES		0xc3c3c3c3c3c3c3c3UL
+
+#define HUGEPAGES		"/sys/kernel/mm/hugepages/hugepages-%lukB/"
+
+/* Nobody wants to watch a test do nothing for longer. */
+#define MAX_WAIT_S		600
+
+enum guest_access {
+	GUEST_WRITE,
+	GUEST_READ,
+	GUEST_EXEC,
+};
+
+struct counters {
+	u64 pf_fixed;
+	u64 pages_4k;
+	u64 pages_2m;
+	u64 pages_1g;
+	u64 splits;
+};
+
+/* The command line. */
+static struct params {
+	u32 nr_vcpus;
+	u64 vcpu_bytes;
+	enum vm_mem_backing_src_type src;
+	u32 nr_slots;
+	bool overlap;
+	u32 iterations;
+	/* Log every n-th slot, zero is for none. */
+	u32 log_every;
+	const char *pcpus;
+	bool set_period;
+	u32 period_ms;
+	bool set_ratio;
+	u32 ratio;
+} params = {
+	.nr_vcpus = 1,
+	.vcpu_bytes = 1UL << 30,
+	.src = DEFAULT_VM_MEM_SRC,
+	.nr_slots = 1,
+	.iterations = 1,
+};
+
+/* Lives in guest memory. */
+static enum guest_access guest_access;
+
+static struct kvm_vm *vm;
+static struct kvm_vcpu *vcpus[KVM_MAX_VCPUS];
+static int pcpus[KVM_MAX_VCPUS + 1];
+static struct counters counters;
+static pthread_barrier_t barrier;
+static bool done;
+
+static u64 mem_size(void)
+{
+	return params.nr_vcpus * params.vcpu_bytes;
+}
+
+static u64 slot_size(void)
+{
+	return mem_size() / params.nr_slots;
+}
+
+static void guest_code(u64 start, u64 size)
+{
+	u64 gva, end = start + size;
+
+	for (;;) {
+		switch (READ_ONCE(guest_access)) {
+		case GUEST_WRITE:
+			for (gva = start; gva < end; gva += PAGE_SIZE)
+				WRITE_ONCE(*(u64 *)gva, RET_OPCODES);
+			break;
+		case GUEST_READ:
+			for (gva = start; gva < end; gva += PAGE_SIZE)
+				READ_ONCE(*(u64 *)gva);
+			break;
+		case GUEST_EXEC:
+			for (gva = start; gva < end; gva += PAGE_SIZE)
+				((void (*)(void))gva)();
+			break;
+		}
+		GUEST_SYNC(0);
+	}
+}
+
+static void pin_to(int pcpu)
+{
+	cpu_set_t set;
+
+	CPU_ZERO(&set);
+	CPU_SET(pcpu, &set);
+	if (sched_setaffinity(0, sizeof(set), &set))
+		nx_die("-c: can't run on CPU %d: %s", pcpu, strerror(errno));
+}
+
+static void *vcpu_thread(void *arg)
+{
+	unsigned long i = (unsigned long)arg;
+	struct ucall uc;
+
+	if (params.pcpus)
+		pin_to(pcpus[i]);
+
+	for (;;) {
+		pthread_barrier_wait(&barrier);
+		if (READ_ONCE(done))
+			return NULL;
+
+		vcpu_run(vcpus[i]);
+		TEST_ASSERT(get_ucall(vcpus[i], &uc) == UCALL_SYNC,
+			    "vCPU %lu did not finish, exit reason %s", i,
+			    exit_reason_str(vcpus[i]->run->exit_reason));
+		pthread_barrier_wait(&barrier);
+	}
+}
+
+static struct counters read_counters(void)
+{
+	struct counters c = {
+		.pages_4k = nx_vm_stat(vm, pages_4k),
+		.pages_2m = nx_vm_stat(vm, pages_2m),
+		.pages_1g = nx_vm_stat(vm, pages_1g),
+		.splits = nx_vm_stat(vm, nx_lpage_splits),
+	};
+	int i;
+
+	for (i = 0; i < params.nr_vcpus; i++)
+		c.pf_fixed += nx_vcpu_stat(vcpus[i], pf_fixed);
+	return c;
+}
+
+static void print_header(void)
+{
+	printf("\n%-30s  %13s %9s %9s %9s %9s %15s\n", "", "", "faults", "pages_4k",
+	       "pages_2m", "pages_1g", "nx_lpage_splits");
+}
+
+static void print_result(const char *what, struct timespec elapsed)
+{
+	struct counters c = read_counters();
+
+	printf("%-30s: %3ld.%09lds %9lu %9lu %9lu %9lu %15lu\n", what,
+	       (long)elapsed.tv_sec, elapsed.tv_nsec, (long)(c.pf_fixed - counters.pf_fixed),
+	       (long)c.pages_4k, (long)c.pages_2m, (long)c.pages_1g, (long)c.splits);
+	fflush(stdout);
+	counters = c;
+}
+
+static void run_vcpus(enum guest_access access, const char *what)
+{
+	struct timespec start, elapsed;
+
+	guest_access = access;
+	sync_global_to_guest(vm, guest_access);
+
+	clock_gettime(CLOCK_MONOTONIC, &start);
+	pthread_barrier_wait(&barrier);
+	pthread_barrier_wait(&barrier);
+	elapsed = timespec_elapsed(start);
+
+	print_result(what, elapsed);
+}
+
+static bool is_logged(u32 slot)
+{
+	return params.log_every && !(slot % params.log_every);
+}
+
+static void start_logging(void)
+{
+	u32 slot;
+
+	for (slot = 0; slot < params.nr_slots; slot++) {
+		if (is_logged(slot))
+			vm_mem_region_set_flags(vm, slot + 1, KVM_MEM_LOG_DIRTY_PAGES);
+	}
+}
+
+/* How long the worker takes to visit all that is split; zero is for ever. */
+static u64 recovery_ms(void)
+{
+	unsigned long period_ms = nx_read_setting_ul(NX_RECOVERY_PERIOD_MS);
+	unsigned long ratio = nx_read_setting_ul(NX_RECOVERY_RATIO);
+	u64 nr, ms = 0;
+
+	if (!ratio)
+		return 0;
+
+	if (!period_ms)
+		period_ms = 3600 * 1000 / (ratio > 3600 ? 3600 : ratio);
+
+	for (nr = counters.splits; nr; nr -= DIV_ROUND_UP(nr, ratio))
+		ms += period_ms;
+	return ms + 1;
+}
+
+static void hold_recovery(void)
+{
+	if (params.set_period || params.set_ratio)
+		nx_recovery_stop();
+}
+
+static void wait_for_recovery(void)
+{
+	struct timespec start;
+	u64 ms;
+
+	if (!counters.splits) {
+		printf("Nothing is split, and so there is nothing to recover.\n");
+		return;
+	}
+
+	clock_gettime(CLOCK_MONOTONIC, &start);
+	if (params.set_period)
+		nx_write_setting(NX_RECOVERY_PERIOD_MS, "%u", params.period_ms);
+	if (params.set_ratio)
+		nx_write_setting(NX_RECOVERY_RATIO, "%u", params.ratio);
+	else if (params.set_period)
+		nx_restore_setting(NX_RECOVERY_RATIO);
+
+	ms = recovery_ms();
+	if (!ms || ms > MAX_WAIT_S * 1000) {
+		printf("Not waiting for recovery, %s (see -p and -r).\n",
+		       ms ? "it would take more than 10 minutes" : "it is off");
+		return;
+	}
+
+	nx_wait_until_s(!nx_vm_stat(vm, nx_lpage_splits) && nx_worker_sleeps(),
+			NX_DEADLINE_S + 2 * ms / 1000,
+			"recovery of %lu huge pages should take %lu ms, %lu are left",
+			(long)counters.splits, (long)ms, (long)nx_vm_stat(vm, nx_lpage_splits));
+	print_result("Recovering huge pages", timespec_elapsed(start));
+}
+
+static void print_worker(void)
+{
+	u64 ns;
+
+	if (!nx_worker_runtime_ns(&ns)) {
+		printf("%-38s: not available, is this the host's PID namespace?\n",
+		       NX_WORKER ":se.sum_exec_runtime");
+		return;
+	}
+	printf("%-38s: %lu.%06lu\n", NX_WORKER ":se.sum_exec_runtime",
+	       (long)(ns / 1000000), (long)(ns % 1000000));
+}
+
+static void create_vm(enum vm_guest_mode mode)
+{
+	u64 pages = slot_size() / PAGE_SIZE;
+	u64 size = params.overlap ? mem_size() : params.vcpu_bytes;
+	u64 granularity = NX_HPAGE_SIZE;
+	int level = PG_LEVEL_2M;
+	u64 gpa = MEM_GPA;
+	u32 i;
+
+	vm = nx_vm_create(mode, params.nr_vcpus);
+	if ((MEM_GPA + mem_size()) / PAGE_SIZE > vm->max_gfn)
+		nx_die("The guest's physical addresses end before %lu bytes of memory do, lower -v or -b",
+		       (long)mem_size());
+
+	for (i = 0; i < params.nr_vcpus; i++) {
+		vcpus[i] = vm_vcpu_add(vm, i, guest_code);
+		vcpu_args_set(vcpus[i], 2, gpa, size);
+		if (!params.overlap)
+			gpa += size;
+	}
+
+	for (i = 0; i < params.nr_slots; i++)
+		vm_userspace_mem_region_add(vm, params.src, MEM_GPA + i * slot_size(), i + 1,
+					    pages, 0);
+
+	/*
+	 * Have huge pages in the guest's page tables: if KVM shadows them then a
+	 * mapping can't be larger than the guest's, and a guest that walks as little
+	 * as it can is less of a noise.
+	 */
+	if (get_backing_src_pagesz(params.src) > NX_HPAGE_SIZE) {
+		granularity = get_backing_src_pagesz(params.src);
+		level = PG_LEVEL_1G;
+	}
+	virt_map_level(vm, MEM_GPA, MEM_GPA, DIV_ROUND_UP(mem_size(), granularity) * granularity,
+		       level);
+}
+
+static void run_test(enum vm_guest_mode mode, void *unused)
+{
+	pthread_t threads[KVM_MAX_VCPUS];
+	char what[31];
+	u32 i;
+
+	create_vm(mode);
+	pr_info("Testing guest mode: %s\n", vm_guest_mode_string(mode));
+	pr_info("guest physical test memory: [0x%lx, 0x%lx), %u slot%s\n", MEM_GPA,
+		(long)(MEM_GPA + mem_size()), params.nr_slots, params.nr_slots == 1 ? "" : "s");
+
+	pthread_barrier_init(&barrier, NULL, params.nr_vcpus + 1);
+	for (i = 0; i < params.nr_vcpus; i++)
+		TEST_ASSERT(!pthread_create(&threads[i], NULL, vcpu_thread, (void *)(long)i),
+			    "pthread_create() failed");
+
+	/* Every run is to recover the same pages, those that were executed from. */
+	hold_recovery();
+	counters = read_counters();
+
+	print_header();
+	run_vcpus(GUEST_WRITE, "Populating memory");
+	run_vcpus(GUEST_WRITE, "Writing to populated memory");
+	run_vcpus(GUEST_READ, "Reading from populated memory");
+	run_vcpus(GUEST_EXEC, "Executing from huge pages");
+	for (i = 1; i <= params.iterations; i++) {
+		snprintf(what, sizeof(what), "Executing again");
+		if (params.iterations > 1)
+			snprintf(what, sizeof(what), "Executing again, %u", i);
+		run_vcpus(GUEST_EXEC, what);
+	}
+
+	/* Not before: KVM splits no huge pages where there can't be any. */
+	start_logging();
+	wait_for_recovery();
+	hold_recovery();
+	run_vcpus(GUEST_EXEC, "Executing after recovery");
+
+	WRITE_ONCE(done, true);
+	pthread_barrier_wait(&barrier);
+	for (i = 0; i < params.nr_vcpus; i++)
+		pthread_join(threads[i], NULL);
+	WRITE_ONCE(done, false);
+	pthread_barrier_destroy(&barrier);
+
+	printf("\n");
+	print_worker();
+	kvm_vm_free(vm);
+}
+
+static void parse_pcpus(void)
+{
+	char *list = strdup(params.pcpus), *pos = list, *item;
+	u32 n = 0;
+
+	while ((item = strsep(&pos, ","))) {
+		if (n > params.nr_vcpus)
+			break;
+		pcpus[n++] = nx_parse_uint("-c", item);
+	}
+	if (n < params.nr_vcpus || item)
+		nx_die("-c needs a CPU for each of the %u vCPUs, and may have one more for the main thread",
+		       params.nr_vcpus);
+	free(list);
+
+	for (n--; n >= params.nr_vcpus; n--)
+		pin_to(pcpus[n]);
+}
+
+/* Say what is missing before the library says that something failed. */
+static void check_memory(void)
+{
+	const char *name = vm_mem_backing_src_alias(params.src)->name;
+	u64 page = get_backing_src_pagesz(params.src);
+	u64 need = mem_size() / page, have, reserved;
+	char path[80];
+
+	if (mem_size() % params.nr_slots || slot_size() % page)
+		nx_die("%lu bytes in %u slots of %s don't work out, a slot must be a multiple of %lu bytes",
+		       (long)mem_size(), params.nr_slots, name, (long)page);
+	if (params.vcpu_bytes % PAGE_SIZE)
+		nx_die("-b must be a multiple of the guest's page size, %lu bytes", (long)PAGE_SIZE);
+
+	if (!is_backing_src_hugetlb(params.src)) {
+		have = nx_read_number("/proc/meminfo", "MemAvailable:") * 1024;
+		if (mem_size() > have)
+			nx_die("%u vCPUs with %lu bytes each don't fit into the %lu bytes that the host has available",
+			       params.nr_vcpus, (long)params.vcpu_bytes, (long)have);
+		return;
+	}
+
+	snprintf(path, sizeof(path), HUGEPAGES "free_hugepages", (long)page / 1024);
+	have = nx_read_number(path, "");
+	snprintf(path, sizeof(path), HUGEPAGES "nr_hugepages", (long)page / 1024);
+	reserved = nx_read_number(path, "");
+	if (have < need)
+		nx_skip("%s needs %lu free huge pages, %lu are: echo %lu > %s", name,
+			(long)need, (long)have, (long)(reserved + need - have), path);
+}
+
+static void check_mitigation(void)
+{
+	char buf[32];
+
+	nx_read_setting(NX_HUGE_PAGES, buf, sizeof(buf));
+	if (strcmp(buf, "Y"))
+		printf("kvm.nx_huge_pages is %s here: no huge page will be split, \"force\" turns it on.\n",
+		       buf);
+}
+
+static void print_help(const char *name)
+{
+	printf("usage: %s [-h] [-m mode] [-v vcpus] [-b size] [-s source] [-x slots] [-o]\n"
+	       "       [-i iterations] [-d slots] [-c pcpus] [-p period_ms] [-r ratio]\n\n"
+	       " -h: Display this help.\n", name);
+	guest_modes_help();
+	printf(" -v: The number of vCPUs, default %u.  Faults of several vCPUs contend for KVM's locks.\n"
+	       " -b: The bytes of memory per vCPU, default 1G.  The suffixes are K, M, G and T.\n",
+	       params.nr_vcpus);
+	backing_src_help("-s");
+	printf(" -x: Split the memory into this many memslots, default %u.  KVM looks up a memslot\n"
+	       "     by search, more of them show what that costs.\n"
+	       " -o: Overlap, i.e. every vCPU accesses all of the memory in place of its part of it.\n"
+	       "     Has the vCPUs contend for the same pages.\n"
+	       " -i: How often to execute again, default %u, to see the times settle.\n"
+	       " -d: Dirty log these slots once they have been executed from: 'all', 'none' (the\n"
+	       "     default), or N for every Nth.  That's the worker's view of a live migration.\n"
+	       " -c: Pin the vCPUs, and the main thread, to these CPUs.  A comma separated list, e.g.\n"
+	       "     -v 2 -c 8,9,4.  Makes the times repeat better.\n"
+	       " -p, -r: Set kvm.nx_huge_pages_recovery_period_ms and kvm.nx_huge_pages_recovery_ratio\n"
+	       "     for the run, as waiting for the defaults takes hours.  That's host-wide, and is\n"
+	       "     put back on exit.  Holds the workers until all the memory has been executed from,\n"
+	       "     so that each run recovers the same.\n\n",
+	       params.nr_slots, params.iterations);
+}
+
+static void check_range(const char *what, u32 val, u32 max)
+{
+	if (!val || val > max)
+		nx_die("%s must be from 1 to %u here, not %u", what, max, val);
+}
+
+int main(int argc, char *argv[])
+{
+	int opt;
+
+	guest_modes_append_default();
+
+	while ((opt = getopt(argc, argv, "hm:v:b:s:x:oi:d:c:p:r:")) != -1) {
+		switch (opt) {
+		case 'm':
+			if (nx_parse_uint("-m", optarg) >= NUM_VM_MODES ||
+			    !guest_modes[atoi(optarg)].supported)
+				nx_skip("-m: guest mode %s is not supported here", optarg);
+			guest_modes_cmdline(optarg);
+			break;
+		case 'v':
+			params.nr_vcpus = nx_parse_uint("-v", optarg);
+			break;
+		case 'b':
+			params.vcpu_bytes = nx_parse_size("-b", optarg);
+			break;
+		case 's':
+			params.src = nx_parse_backing_src("-s", optarg);
+			break;
+		case 'x':
+			params.nr_slots = nx_parse_uint("-x", optarg);
+			break;
+		case 'o':
+			params.overlap = true;
+			break;
+		case 'i':
+			params.iterations = nx_parse_uint("-i", optarg);
+			break;
+		case 'd':
+			if (!strcmp(optarg, "all"))
+				params.log_every = 1;
+			else if (!strcmp(optarg, "none"))
+				params.log_every = 0;
+			else
+				params.log_every = nx_parse_uint("-d", optarg);
+			break;
+		case 'c':
+			params.pcpus = optarg;
+			break;
+		case 'p':
+			params.period_ms = nx_parse_uint("-p", optarg);
+			params.set_period = true;
+			break;
+		case 'r':
+			params.ratio = nx_parse_uint("-r", optarg);
+			params.set_ratio = true;
+			break;
+		case 'h':
+			print_help(argv[0]);
+			return 0;
+		default:
+			fprintf(stderr, "%s -h explains the options\n", argv[0]);
+			return KSFT_FAIL;
+		}
+	}
+	if (optind < argc)
+		nx_die("'%s' belongs to no option, see -h", argv[optind]);
+
+	nx_require_kvm();
+	check_range("-v", params.nr_vcpus,
+		    min_t(u32, kvm_check_cap(KVM_CAP_MAX_VCPUS), KVM_MAX_VCPUS));
+	check_range("-x", params.nr_slots, kvm_check_cap(KVM_CAP_NR_MEMSLOTS) - 1);
+	if (!params.vcpu_bytes || params.vcpu_bytes > ULONG_MAX / 2 / params.nr_vcpus)
+		nx_die("-b must be more than 0 bytes, and less than half of all there can be");
+	check_memory();
+	check_mitigation();
+	if (params.pcpus)
+		parse_pcpus();
+
+	if (params.set_period || params.set_ratio)
+		nx_catch_exits();
+
+	for_each_guest_mode(run_test, NULL);
+	return 0;
+}
