@@ -2,12 +2,15 @@
 
 KERNEL ?= $(shell KDIR='$(KDIR)' bash -c '. tools/lab/lib.sh; default_kernel')
 
-.PHONY: help check check-builds check-debug check-functional check-lab check-selftests codegen kunit tree patches refresh fetch clean
+.PHONY: help bench check check-builds check-debug check-lab check-selftests codegen kunit tree patches refresh fetch clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 	@echo
 	@echo '  KERNEL=6.1|6.12|7.3 chooses the base (here: $(KERNEL)); KDIR=DIR a kernel tree of your own.'
+
+bench: ## execute_perf_test on KERNEL, stock against patched (MACHINE=amd RUNS=3)
+	@tools/lab/bench -k $(KERNEL) -m $(or $(MACHINE),amd) -r $(or $(RUNS),3)
 
 check: ## run every test (T="tests/NAME.t ..." runs some)
 	@tests/check $(T)
@@ -17,9 +20,6 @@ check-builds: ## compile KVM as modules, without SMM, for i386; compare symbol C
 
 check-debug: ## the functional test on kernels with lockdep, KASAN and their kind
 	@tests/check tests/full/debug.t
-
-check-functional: ## the functional test on all three kernels, stock and patched
-	@tests/check tests/functional.t :: 6.1 6.12 7.3
 
 check-lab: ## what tools/lab/run passes on, refuses and leaves behind
 	@tests/check tests/full/lab.t

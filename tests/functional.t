@@ -1,9 +1,10 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# The MMU change, end to end on the emulated AMD machine: nx_huge_pages_dirty_log_test
-# passes with it in every paging mode, next to the kernel's own nx_huge_pages_test.
-# Without it, 6.1 fails, at the first case and for the right reason.
+# The series, end to end on the emulated AMD machine: nx_huge_pages_dirty_log_test
+# passes with it in every paging mode, next to the kernel's own nx_huge_pages_test,
+# and so do the perf tests by what they count. Without it, 6.1 fails, at the first
+# case and for the right reason.
 
 . "$(dirname "$0")/../tools/lab/lib.sh"
 . "$TOP/tests/tap.sh"
@@ -14,40 +15,77 @@ trap 'exit 130' INT
 trap 'exit 143' TERM
 
 functional=nx_huge_pages_dirty_log_test
+perf=execute_perf_test
 
-# run_test KERNEL SIDE CMDLINE COMMAND: its output in $work/out, its status the lab's.
-run_test()
+# What runs in the guest, with the name and the status of each command.
+# shellcheck disable=SC2016 # the guest's
+script='
+for command; do
+	sh -c "$command"
+	echo "status $?: $command"
+done'
+
+# boot KERNEL SIDE CMDLINE COMMAND...: the output in $work/out.
+boot()
 {
-	msg "$1 $2 ${3:-default}: $4"
-	"$LAB/run" -k "$1" -s "$2" -c "$3" -t 900 ${binary:+-a "$binary"} -- sh -c "$4" >"$work/out" 2>"$work/err"
+	local kernel=$1 side=$2 cmdline=$3 name args=()
+	shift 3
+
+	msg "$kernel $side, ${cmdline:-default}: $*"
+	for name in "$functional" "$perf"; do
+		args+=(-a "$("$LAB/selftests" "$kernel" patched "$name" 2>"$work/err")") || return
+	done
+	"$LAB/run" -k "$kernel" -s "$side" -c "$cmdline kvm.nx_huge_pages=force hugepages=40" -t 900 \
+		"${args[@]}" -a "$TOP/tests/guest/execute_perf.sh" -- sh -c "$script" sh "$@" \
+		>"$work/out" 2>"$work/err"
 }
 
-passes() { run_test "$@" || { tail -n 15 "$work/out" "$work/err"; return 1; }; }
+# lab_says STATUS: the lab found no fault with the boot, or the one that is expected.
+lab_says()
+{
+	[ "$status" = "$1" ] || { tail -n 15 "$work/out" "$work/err"; echo "status $status"; return 1; }
+}
 
-# On stock, no more than what the change is about may fail.
+# command_says STATUS COMMAND
+command_says()
+{
+	grep -qxF "status $1: $2" "$work/out" || { cat "$work/out"; return 1; }
+}
+
+# On stock 6.1, no more than what the change is about may fail.
 fails_at_logged_slot()
 {
-	local status=0
-
-	run_test "$1" stock '' "./$functional" || status=$?
-	[ "$status" = 1 ] || { tail "$work/out" "$work/err"; echo "status $status"; return 1; }
-	grep -q '^not ok 1 logged_slot' "$work/out" &&
+	command_says 1 "./$functional" &&
+		grep -q '^not ok 1 logged_slot' "$work/out" &&
 		grep -q 'zapped [1-9][0-9]* 4KiB mappings, [1-9][0-9]* of them in dirty logged slots' "$work/out" "$work/err" &&
-		grep -q '^ok [0-9]* skips' "$work/out" || { cat "$work/out"; return 1; }
+		grep -q '^ok [0-9]* skips' "$work/out"
 }
 
-# The kernels to test, if not the one that gains the behavior: prove FILE :: KERNEL...
-for kernel in "${@:-6.1}"; do
+# The kernels to test, if not all: prove FILE :: KERNEL...
+# shellcheck disable=SC2086 # a list
+[ $# -gt 0 ] || set -- $KERNELS
+for kernel; do
 	check_kernel "$kernel"
-	binary=$("$LAB/selftests" "$kernel" patched "$functional")
+	status=0 left=kept
+	[ "$kernel" != 6.1 ] || left=zapped
+	boot "$kernel" stock '' "./$functional" "sh execute_perf.sh $left" || status=$?
+	ok "$kernel stock: runs" lab_says 0
 	if [ "$kernel" = 6.1 ]; then
-		ok "6.1 stock: zaps dirty-tracked pages, and the test says so" fails_at_logged_slot 6.1
+		ok "6.1 stock: zaps dirty-tracked pages, and the test says so" fails_at_logged_slot
 	else
-		ok "$kernel stock: passes" passes "$kernel" stock '' "./$functional"
+		ok "$kernel stock: passes" command_says 0 "./$functional"
 	fi
+	ok "$kernel stock: execute_perf_test counts what is $left" command_says 0 "sh execute_perf.sh $left"
+
 	for mode in '' kvm.tdp_mmu=0 kvm_amd.npt=0; do
-		ok "$kernel patched, ${mode:-default}: passes, next to the kernel's own test" \
-			passes "$kernel" patched "$mode" "./nx_huge_pages_test.sh && ./$functional"
+		commands=(./nx_huge_pages_test.sh "./$functional")
+		[ -n "$mode" ] || commands+=("sh execute_perf.sh kept")
+		status=0
+		boot "$kernel" patched "$mode" "${commands[@]}" || status=$?
+		ok "$kernel patched, ${mode:-default}: runs" lab_says 0
+		for command in "${commands[@]}"; do
+			ok "$kernel patched, ${mode:-default}: $command" command_says 0 "$command"
+		done
 		diag "$(grep -c '^ok' "$work/out") cases, $(grep -c '# SKIP' "$work/out" || :) skipped"
 	done
 done

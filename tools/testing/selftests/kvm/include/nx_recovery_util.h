@@ -357,7 +357,8 @@ static inline u64 __nx_get_stat(int stats_fd, const char *name)
 
 /*
  * Wait until @cond is true, for @seconds.  The arguments say what it means if it
- * never is.
+ * never is.  Don't look too often, where there's but one CPU that's at the cost of
+ * whom the test is waiting for.
  */
 #define nx_wait_until_s(cond, seconds, fmt, ...)				\
 do {										\
@@ -369,7 +370,7 @@ do {										\
 		TEST_ASSERT(timespec_elapsed(__start).tv_sec < __deadline,	\
 			    "Waited %ld s in vain for '%s': " fmt,		\
 			    (long)__deadline, #cond, ##__VA_ARGS__);		\
-		usleep(1000);							\
+		usleep(10000);							\
 	}									\
 } while (0)
 
