@@ -20,7 +20,8 @@ ok()
 	else
 		tap_failed=$((tap_failed + 1))
 		echo "not ok $tap_nr - $name"
-		[ -z "$said" ] || printf '#   %s\n' "$said" | tail -n 20 | sed '2,$s/^/#   /'
+		# On stderr, which prove passes on.
+		[ -z "$said" ] || tail -n 20 <<<"$said" | sed 's/^/#   /' >&2
 	fi
 }
 

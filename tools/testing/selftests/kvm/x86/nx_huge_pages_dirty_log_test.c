@@ -538,11 +538,9 @@ static void enter_smm(struct kvm_vcpu *vcpu)
  */
 static void test_smm(bool log_smm)
 {
-	static const u8 code[] = {
-		0xe4, SMM_PORT,		/* 1: in $SMM_PORT, %al */
-		0xeb, 0xfc,		/*    jmp 1b */
-	};
+	const u16 in_al_smm_port = SMM_PORT << 8 | 0xe4;
 	struct slot *normal, *smm;
+	int i;
 
 	if (!kvm_has_cap(KVM_CAP_X86_SMM))
 		skip_case("KVM is built without SMM");
@@ -554,7 +552,9 @@ static void test_smm(bool log_smm)
 	*smm = *normal;
 	smm->id = SMM_SLOT(normal->id);
 	smm->hva = alloc_hpages(1);
-	memcpy(smm->hva, code, sizeof(code));
+	/* One for each time it is run.  There's no jump back, 16-bit IPs end at 64KiB. */
+	for (i = 0; i < PAGE_SIZE / sizeof(in_al_smm_port); i++)
+		((u16 *)smm->hva)[i] = in_al_smm_port;
 	set_slot_flags(smm, 0);
 	enter_smm(vcpus[1]);
 
