@@ -14,8 +14,8 @@
  *    for all that follows, nothing is left to be mapped.
  *
  *  - "Executing from huge pages": the first call of every page.  With the
- *    mitigation on, KVM splits each huge page and has the guest fault on each of
- *    its 4KiB pages.
+ *    mitigation on, KVM splits each huge page.  Some kernels then have the guest
+ *    fault on each of its 4KiB pages, others make all of them executable at once.
  *
  *  - "Executing again": KVM has nothing left to do.
  *
@@ -45,7 +45,7 @@
 #include "guest_modes.h"
 
 /* Clear of slot 0 and of the APICs, and as well aligned as can be. */
-#define MEM_GPA			(1UL << 32)
+#define MEM_GPA			0x100000000UL
 
 #define RET_OPCODES		0xc3c3c3c3c3c3c3c3UL
 
@@ -307,7 +307,7 @@ static void create_vm(enum vm_guest_mode mode)
 
 	vm = nx_vm_create(mode, params.nr_vcpus);
 	if ((MEM_GPA + mem_size()) / PAGE_SIZE > vm->max_gfn)
-		nx_die("The guest's physical addresses end before %lu bytes of memory do, lower -v or -b",
+		nx_die("-v and -b: no guest can address %lu bytes of memory here",
 		       (long)mem_size());
 
 	for (i = 0; i < params.nr_vcpus; i++) {
@@ -395,7 +395,7 @@ static void parse_pcpus(void)
 		pcpus[n++] = nx_parse_uint("-c", item);
 	}
 	if (n < params.nr_vcpus || item)
-		nx_die("-c needs a CPU for each of the %u vCPUs, and may have one more for the main thread",
+		nx_die("-c needs a CPU for each of %u vCPUs, and maybe one for the main thread",
 		       params.nr_vcpus);
 	free(list);
 
@@ -412,15 +412,15 @@ static void check_memory(void)
 	char path[80];
 
 	if (mem_size() % params.nr_slots || slot_size() % page)
-		nx_die("%lu bytes in %u slots of %s don't work out, a slot must be a multiple of %lu bytes",
+		nx_die("%lu bytes in %u slots: a slot of %s must be a multiple of %lu bytes",
 		       (long)mem_size(), params.nr_slots, name, (long)page);
 	if (params.vcpu_bytes % PAGE_SIZE)
-		nx_die("-b must be a multiple of the guest's page size, %lu bytes", (long)PAGE_SIZE);
+		nx_die("-b must be a multiple of the guest's page size, %lu", (long)PAGE_SIZE);
 
 	if (!is_backing_src_hugetlb(params.src)) {
 		have = nx_read_number("/proc/meminfo", "MemAvailable:") * 1024;
 		if (mem_size() > have)
-			nx_die("%u vCPUs with %lu bytes each don't fit into the %lu bytes that the host has available",
+			nx_die("%u times %lu bytes don't fit into the %lu bytes that are available",
 			       params.nr_vcpus, (long)params.vcpu_bytes, (long)have);
 		return;
 	}
@@ -440,7 +440,7 @@ static void check_mitigation(void)
 
 	nx_read_setting(NX_HUGE_PAGES, buf, sizeof(buf));
 	if (strcmp(buf, "Y"))
-		printf("kvm.nx_huge_pages is %s here: no huge page will be split, \"force\" turns it on.\n",
+		printf("kvm.nx_huge_pages is %s: nothing will be split, \"force\" turns it on.\n",
 		       buf);
 }
 
@@ -450,12 +450,12 @@ static void print_help(const char *name)
 	       "       [-i iterations] [-d slots] [-c pcpus] [-p period_ms] [-r ratio]\n\n"
 	       " -h: Display this help.\n", name);
 	guest_modes_help();
-	printf(" -v: The number of vCPUs, default %u.  Faults of several vCPUs contend for KVM's locks.\n"
+	printf(" -v: The number of vCPUs, default %u.  Several contend for KVM's locks.\n"
 	       " -b: The bytes of memory per vCPU, default 1G.  The suffixes are K, M, G and T.\n",
 	       params.nr_vcpus);
 	backing_src_help("-s");
-	printf(" -x: Split the memory into this many memslots, default %u.  KVM looks up a memslot\n"
-	       "     by search, more of them show what that costs.\n"
+	printf(" -x: Split the memory into this many memslots, default %u.  KVM has to search for\n"
+	       "     a memslot, more of them show what that costs.\n"
 	       " -o: Overlap, i.e. every vCPU accesses all of the memory in place of its part of it.\n"
 	       "     Has the vCPUs contend for the same pages.\n"
 	       " -i: How often to execute again, default %u, to see the times settle.\n"
