@@ -1,14 +1,15 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0
 #
-# Runs in the lab: what execute_perf_test counts, refuses and puts back. Needs
-# kvm.nx_huge_pages=force, and 32 free huge pages.
+# Runs in the lab: what execute_perf_test counts, refuses and puts back.
 #
 #   execute_perf.sh zapped|kept    what is to become of dirty-tracked NX huge pages
 
 kvm=/sys/module/kvm/parameters
 failed=0
 out=/tmp/out
+echo force >$kvm/nx_huge_pages
+echo 34 >/proc/sys/vm/nr_hugepages
 
 # not COMPLAINT: note a failure, with what the test said.
 not()
