@@ -7,7 +7,11 @@
 . "$(dirname "$0")/../../tools/lab/lib.sh"
 . "$TOP/tests/tap.sh"
 
-for kernel in $KERNELS; do
+# The kernels to test, if not all: prove FILE :: KERNEL...
+# shellcheck disable=SC2086 # a list
+[ $# -gt 0 ] || set -- $KERNELS
+for kernel; do
+	check_kernel "$kernel"
 	for mode in '' kvm.tdp_mmu=0 kvm_amd.npt=0; do
 		msg "$kernel debug, ${mode:-default}"
 		ok "$kernel, ${mode:-default}" "$LAB/run" -k "$kernel" -f debug -M 3G -t 900 -c "$mode" -- \
