@@ -2,7 +2,7 @@
 
 KERNEL ?= $(shell KDIR='$(KDIR)' bash -c '. tools/lab/lib.sh; default_kernel')
 
-.PHONY: help bench check check-builds check-debug check-lab check-selftests codegen kunit tree patches refresh fetch clean
+.PHONY: help bench check check-builds check-debug check-lab check-matrix check-selftests codegen kunit tree patches refresh fetch clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -23,6 +23,9 @@ check-debug: ## the functional test on kernels with lockdep, KASAN and their kin
 
 check-lab: ## what tools/lab/run passes on, refuses and leaves behind
 	@tests/check tests/full/lab.t
+
+check-matrix: ## the functional test on every kernel, machine, paging mode and side: a table
+	@tools/lab/matrix
 
 check-selftests: ## the kernel's own KVM selftests, stock against patched, for KERNEL
 	@tools/lab/compare-selftests $(KERNEL)
