@@ -2,7 +2,7 @@
 
 KERNEL ?= $(shell KDIR='$(KDIR)' bash -c '. tools/lab/lib.sh; default_kernel')
 
-.PHONY: help bench check check-builds check-debug check-lab check-matrix check-selftests codegen kunit tree patches refresh fetch clean
+.PHONY: help bench check check-builds check-debug check-lab check-matrix check-selftests codegen kunit tree patches refresh fetch clean check-report
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -26,6 +26,9 @@ check-lab: ## what tools/lab/run passes on, refuses and leaves behind
 
 check-matrix: ## the functional test on every kernel, machine, paging mode and side: a table
 	@tools/lab/matrix
+
+check-report: ## the report, and its page in Chromium, which is installed for that
+	@tests/check tests/report.t :: full
 
 check-selftests: ## the kernel's own KVM selftests, stock against patched, for KERNEL
 	@tools/lab/compare-selftests $(KERNEL)
