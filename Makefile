@@ -9,8 +9,8 @@ help: ## list the targets
 	@echo
 	@echo '  KERNEL=6.1|6.12|7.3 chooses the base (here: $(KERNEL)); KDIR=DIR a kernel tree of your own.'
 
-bench: ## execute_perf_test on KERNEL, stock against patched (MACHINE=amd RUNS=3)
-	@tools/lab/bench -k $(KERNEL) -m $(or $(MACHINE),amd) -r $(or $(RUNS),3)
+bench: ## execute_perf_test on KERNEL, stock against patched (MACHINE=amd RUNS=3); MACHINE=host: the running kernel (YES=y: do not ask)
+	@tools/lab/bench -k $(KERNEL) -m $(or $(MACHINE),amd) -r $(or $(RUNS),3) $(if $(YES),-y)
 
 check: ## run every test (T="tests/NAME.t ..." runs some)
 	@tests/check $(T)
