@@ -185,8 +185,8 @@ def page(data, text):
     def row(*cells, css=""):
         return f'<tr class="{css}">{"".join(cells)}</tr>'
 
-    def bounds(diff):
-        return escape(text.bounds(diff))
+    def bounds(diff, *unit):
+        return escape(text.bounds(diff, *unit))
 
     def seeds_table(name, what):
         worker = cases[name]["worker_ns"]
@@ -214,17 +214,14 @@ def page(data, text):
         if not figure:
             return ""
         diff = figure["difference"]
-        ratio = text.times(diff["relative"])
-        if diff["relative"] is None:
-            big = "-"
-        elif ratio.endswith("x"):
-            big = f"{ratio[:-1]} times less"
-        else:
-            big = text.percent(diff["relative"])
+        ratio, unit = text.times(diff["relative"]), text.percent
+        big = text.percent(diff["relative"])
+        if ratio.endswith("x"):
+            big, unit = f"{ratio[:-1]} times less", text.times
         return (f"<div>{escape(title)}<strong>{escape(big)}</strong>"
                 f'<span class="b">{amount(figure["before"]["median"])}</span> → '
                 f'<span class="a">{amount(figure["after"]["median"])}</span><br>'
-                f'<span class="dim">{bounds(diff)}</span></div>')
+                f'<span class="dim">{bounds(diff, unit)}</span></div>')
 
     def cost_table(key, title):
         rows = []
