@@ -2,7 +2,7 @@
 
 KERNEL ?= $(shell KDIR='$(KDIR)' bash -c '. tools/lab/lib.sh; default_kernel')
 
-.PHONY: help bench check check-builds check-debug check-lab check-matrix check-selftests codegen kunit tree patches refresh fetch clean check-report
+.PHONY: help bench check check-builds check-debug check-lab check-matrix check-selftests codegen kunit tree patches refresh fetch clean check-report bundle
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -11,6 +11,9 @@ help: ## list the targets
 
 bench: ## execute_perf_test on KERNEL, stock against patched (MACHINE=amd RUNS=3); MACHINE=host: the running kernel (YES=y: do not ask)
 	@tools/lab/bench -k $(KERNEL) -m $(or $(MACHINE),amd) -r $(or $(RUNS),3) $(if $(YES),-y)
+
+bundle: ## a tarball that measures a server without compiler or network (OUT=FILE)
+	@tools/lab/bundle $(if $(OUT),-o $(OUT)) $(KERNEL)
 
 check: ## run every test (T="tests/NAME.t ..." runs some)
 	@tests/check $(T)
@@ -22,7 +25,7 @@ check-debug: ## the functional test on kernels with lockdep, KASAN and their kin
 	@tests/check tests/full/debug.t
 
 check-lab: ## what tools/lab/run passes on, refuses and leaves behind
-	@tests/check tests/full/lab.t
+	@tests/check tests/full/lab.t tests/full/bundle.t
 
 check-matrix: ## the functional test on every kernel, machine, paging mode and side: a table
 	@tools/lab/matrix
