@@ -8,7 +8,7 @@
 . "$TOP/tools/lab/series.sh"
 . "$TOP/tests/tap.sh"
 
-need git:git
+need git:git quilt:quilt python3:python3
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 trap 'exit 130' INT
@@ -94,12 +94,23 @@ for base in $KERNELS; do
 	ok "$base: patches" "$clone/tools/lab/patches" "$base" "$work/patches.$base"
 	git clone -q --shared "$t" "$work/am.$base" 2>/dev/null
 	git -C "$work/am.$base" checkout -q --detach "$(git -C "$t" rev-parse base)"
-	ok "$base: git am takes them" git -C "$work/am.$base" am -q "$work/patches.$base"/*.patch
+	ok "$base: git am takes them" git -C "$work/am.$base" am -q --empty=drop "$work/patches.$base"/*.patch
 	ok "$base: ... and the tree is the one that was tested" \
 		test "$(git -C "$t" rev-parse "$head^{tree}")" = "$(git -C "$work/am.$base" rev-parse 'HEAD^{tree}')"
 	ok "$base: each is signed off by its author" \
 		test "$(grep -lx 'Signed-off-by: A. Reviewer <reviewer@localhost>' "$work/patches.$base"/*.patch | wc -l)" = \
 		"$(commits | wc -l)"
+
+	cover=$work/patches.$base/0000-cover-letter.patch
+	ok "$base: the cover letter has all places filled in" bash -c '! grep -F "***" "$1"' "$0" "$cover"
+	ok "$base: ... the base's version" grep -qx "The series is on top of Linux $(kernel_version "$KDIR")\." "$cover"
+	ok "$base: ... a diffstat" grep -q '^ arch/x86/kvm/mmu/nx_recovery.h *| ' "$cover"
+	ok "$base: ... no results, where there are none" bash -c '! grep -q execute_perf_test\ on "$1"' "$0" "$cover"
+
+	git -C "$work/am.$base" checkout -q --detach "$(git -C "$t" rev-parse base)"
+	ok "$base: quilt takes them" env -C "$work/am.$base" QUILT_PATCHES="$work/patches.$base" quilt --quiltrc - push -aq
+	ok "$base: ... and the tree is the same" env -C "$work/am.$base" bash -c '
+		rm -rf .pc && git add -A -f && [ "$(git write-tree)" = "$1" ]' "$0" "$(git -C "$t" rev-parse "$head^{tree}")"
 	unset GIT_AUTHOR_NAME GIT_AUTHOR_EMAIL GIT_COMMITTER_NAME GIT_COMMITTER_EMAIL
 done
 
@@ -107,6 +118,32 @@ done
 base=6.12
 export KDIR=$work/src/$base
 t=$(tree "$base")
+
+# Recorded results are quoted, the newest ones of this very version, and nothing else.
+patches() { GIT_AUTHOR_NAME=t GIT_AUTHOR_EMAIL=t@localhost GIT_COMMITTER_NAME=t GIT_COMMITTER_EMAIL=t@localhost "$clone/tools/lab/patches" "$@"; }
+# record FOLDER VERSION CASE
+record()
+{
+	mkdir -p "$clone/results/$1"
+	python3 - "$2" "$3" >"$clone/results/$1/results.json" <<-'END'
+		import json, sys
+		runs = [[{"side": side, "version": sys.argv[1], "machine": "amd", "clock": "instructions",
+		          "commit": "0123456789ab"}] for side in ("stock", "patched")]
+		two = [{"median": 2000000}, {"median": 1000000}]
+		print(json.dumps({"before": runs[0], "after": runs[1], "compared": {sys.argv[2]: {
+		    "command": "./execute_perf_test -d all", "worker_ns": two, "again_ns": two, "again_faults": two}}}))
+	END
+}
+version=$(kernel_version "$KDIR")
+record new "$version" the-case
+record newer 5.15 not-this-one
+ok "results of another version are not quoted" patches "$base" "$work/quoting"
+ok "... those of this one are" grep -q '^the-case *2\.000000 *1\.000000 ' "$work/quoting/0000-cover-letter.patch"
+ok "... and no others" bash -c '! grep -q not-this-one "$1"' "$0" "$work/quoting/0000-cover-letter.patch"
+echo '{' >"$clone/results/newer/results.json"
+ok "a broken one is passed over" patches "$base" "$work/quoting"
+ok "... and the older one taken" grep -q '^the-case ' "$work/quoting/0000-cover-letter.patch"
+rm -rf "$clone/results"
 
 # A new commit makes a folder, with its new file and its edit, at its place.
 echo '/* new */' >"$t/lib/new.c"
