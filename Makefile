@@ -2,7 +2,7 @@
 
 KERNEL ?= $(shell KDIR='$(KDIR)' bash -c '. tools/lab/lib.sh; default_kernel')
 
-.PHONY: help bench check check-builds check-debug check-lab check-matrix check-selftests codegen kunit tree patches refresh fetch clean check-report bundle
+.PHONY: help bench check check-builds check-debug check-lab check-matrix check-selftests codegen kunit tree patches refresh fetch clean check-report bundle apply unapply
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -47,6 +47,12 @@ tree: ## prepare KERNEL's source tree with the series, print its path
 
 patches: ## write the series for KERNEL as files for git am (OUT=FOLDER)
 	@tools/lab/patches $(KERNEL) $(OUT)
+
+apply: ## commit the series on a new branch of the git tree KDIR
+	@tools/lab/apply '$(KDIR)'
+
+unapply: ## check out what KDIR had before, and delete that branch
+	@tools/lab/apply -u '$(KDIR)'
 
 refresh: ## take the commits of KERNEL's tree into series/
 	@tools/lab/refresh $(KERNEL)

@@ -111,17 +111,29 @@ series_apply()
 
 # series_build REPO COMMIT BASE: print the commit that the series, as it is now in
 # this checkout, makes of COMMIT in REPO. Touches neither a work tree nor a branch.
-# With SIGNOFF set, each commit is signed off by whoever makes it. The last result is
-# remembered: a kernel's index is large, and each step through it takes its time.
+# The last result is remembered: a kernel's index is large, and each step through it
+# takes its time.
 series_build()
 {
-	local repo=$1 tip=$2 base=$3 index folder message tree memo signoff=()
+	local repo=$1 tip=$2 base=$3 index memo
 
 	memo=refs/series/$(series_inputs "$tip" "$base") || exit
 	git -C "$repo" rev-parse -q --verify "$memo" && return
+	index=$repo/index.$BASHPID
+	tip=$(series_commits "$repo" "$tip" "$base" "$index") || exit
+	rm -f "$index"
+	git -C "$repo" update-ref "$memo" "$tip"
+	echo "$tip"
+}
+
+# series_commits REPO COMMIT BASE INDEX: the same, by way of the file INDEX, not remembered.
+# With SIGNOFF set, each commit is signed off by whoever makes it.
+series_commits()
+{
+	local repo=$1 tip=$2 base=$3 index=$4 folder message tree signoff=()
+
 	[ -z "${SIGNOFF:-}" ] ||
 		signoff=(--trailer "Signed-off-by: $(git var GIT_COMMITTER_IDENT | sed 's/>.*/>/')")
-	index=$repo/index.$BASHPID
 	GIT_INDEX_FILE=$index git -C "$repo" read-tree "$tip" || exit
 	while read -r folder; do
 		message=$(series_message "$folder" "$base")
@@ -132,9 +144,14 @@ series_build()
 		tip=$(git interpret-trailers "${signoff[@]}" "$message" |
 		      git -C "$repo" commit-tree "$tree" -p "$tip" -F -) || exit
 	done < <(series_folders)
-	rm -f "$index"
-	git -C "$repo" update-ref "$memo" "$tip"
 	echo "$tip"
+}
+
+# need_identity: see that commits and mails can have an author, the user.
+need_identity()
+{
+	git var GIT_AUTHOR_IDENT >/dev/null 2>&1 && git var GIT_COMMITTER_IDENT >/dev/null 2>&1 ||
+		usage_die "the commits need an author: git config --global user.name 'Your Name'; git config --global user.email you@example.org"
 }
 
 # series_inputs COMMIT BASE: a name for all that series_build() reads.
