@@ -42,14 +42,10 @@
 #include <sched.h>
 #include <stdio.h>
 
-#include "guest_modes.h"
-
 /* Clear of slot 0 and of the APICs, and as well aligned as can be. */
 #define MEM_GPA			0x100000000UL
 
 #define RET_OPCODES		0xc3c3c3c3c3c3c3c3UL
-
-#define HUGEPAGES		"/sys/kernel/mm/hugepages/hugepages-%lukB/"
 
 /* Nobody wants to watch a test do nothing for longer. */
 #define MAX_WAIT_S		600
@@ -403,37 +399,6 @@ static void parse_pcpus(void)
 		pin_to(pcpus[n]);
 }
 
-/* Say what is missing before the library says that something failed. */
-static void check_memory(void)
-{
-	const char *name = vm_mem_backing_src_alias(params.src)->name;
-	u64 page = get_backing_src_pagesz(params.src);
-	u64 need = mem_size() / page, have, reserved;
-	char path[80];
-
-	if (mem_size() % params.nr_slots || slot_size() % page)
-		nx_die("%lu bytes in %u slots: a slot of %s must be a multiple of %lu bytes",
-		       (long)mem_size(), params.nr_slots, name, (long)page);
-	if (params.vcpu_bytes % PAGE_SIZE)
-		nx_die("-b must be a multiple of the guest's page size, %lu", (long)PAGE_SIZE);
-
-	if (!is_backing_src_hugetlb(params.src)) {
-		have = nx_read_number("/proc/meminfo", "MemAvailable:") * 1024;
-		if (mem_size() > have)
-			nx_die("%u times %lu bytes don't fit into the %lu bytes that are available",
-			       params.nr_vcpus, (long)params.vcpu_bytes, (long)have);
-		return;
-	}
-
-	snprintf(path, sizeof(path), HUGEPAGES "free_hugepages", (long)page / 1024);
-	have = nx_read_number(path, "");
-	snprintf(path, sizeof(path), HUGEPAGES "nr_hugepages", (long)page / 1024);
-	reserved = nx_read_number(path, "");
-	if (have < need)
-		nx_skip("%s needs %lu free huge pages, %lu are: echo %lu > %s", name,
-			(long)need, (long)have, (long)(reserved + need - have), path);
-}
-
 static void check_mitigation(void)
 {
 	char buf[32];
@@ -470,12 +435,6 @@ static void print_help(const char *name)
 	       params.nr_slots, params.iterations);
 }
 
-static void check_range(const char *what, u32 val, u32 max)
-{
-	if (!val || val > max)
-		nx_die("%s must be from 1 to %u here, not %u", what, max, val);
-}
-
 int main(int argc, char *argv[])
 {
 	int opt;
@@ -485,10 +444,7 @@ int main(int argc, char *argv[])
 	while ((opt = getopt(argc, argv, "hm:v:b:s:x:oi:d:c:p:r:")) != -1) {
 		switch (opt) {
 		case 'm':
-			if (nx_parse_uint("-m", optarg) >= NUM_VM_MODES ||
-			    !guest_modes[atoi(optarg)].supported)
-				nx_skip("-m: guest mode %s is not supported here", optarg);
-			guest_modes_cmdline(optarg);
+			nx_parse_guest_mode("-m", optarg);
 			break;
 		case 'v':
 			params.nr_vcpus = nx_parse_uint("-v", optarg);
@@ -539,12 +495,7 @@ int main(int argc, char *argv[])
 		nx_die("'%s' belongs to no option, see -h", argv[optind]);
 
 	nx_require_kvm();
-	check_range("-v", params.nr_vcpus,
-		    min_t(u32, kvm_check_cap(KVM_CAP_MAX_VCPUS), KVM_MAX_VCPUS));
-	check_range("-x", params.nr_slots, kvm_check_cap(KVM_CAP_NR_MEMSLOTS) - 1);
-	if (!params.vcpu_bytes || params.vcpu_bytes > ULONG_MAX / 2 / params.nr_vcpus)
-		nx_die("-b must be more than 0 bytes, and less than half of all there can be");
-	check_memory();
+	nx_check_vm(params.nr_vcpus, params.vcpu_bytes, params.nr_slots, params.src);
 	check_mitigation();
 	if (params.pcpus)
 		parse_pcpus();

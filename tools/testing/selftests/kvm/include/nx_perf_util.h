@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Helpers for KVM's perf tests: parsing of what a user may get wrong, and the CPU
- * time of the thread that recovers NX huge pages.
+ * Helpers for KVM's perf tests: parsing and checking of what a user may get wrong,
+ * and the CPU time of the thread that recovers NX huge pages.
  */
 #ifndef SELFTEST_KVM_NX_PERF_UTIL_H
 #define SELFTEST_KVM_NX_PERF_UTIL_H
@@ -9,6 +9,27 @@
 #include "nx_recovery_util.h"
 
 #include <dirent.h>
+
+#include "guest_modes.h"
+
+/* What is memstress in newer libraries; a percentage was a fraction then. */
+#if __has_include("memstress.h")
+#include "memstress.h"
+#else
+#include "perf_test_util.h"
+
+#define memstress_args			perf_test_args
+#define memstress_vcpu_args		perf_test_vcpu_args
+#define memstress_create_vm		perf_test_create_vm
+#define memstress_destroy_vm		perf_test_destroy_vm
+#define memstress_start_vcpu_threads	perf_test_start_vcpu_threads
+#define memstress_join_vcpu_threads	perf_test_join_vcpu_threads
+
+static inline void memstress_set_write_percent(struct kvm_vm *vm, u32 percent)
+{
+	perf_test_set_wr_fract(vm, percent ? 100 / percent : INT_MAX);
+}
+#endif
 
 /* The VM_SHAPE() of newer libraries. */
 static inline struct kvm_vm *nx_vm_create(enum vm_guest_mode mode, u32 nr_vcpus)
@@ -73,6 +94,65 @@ static inline u64 nx_read_number(const char *path, const char *key)
 	}
 	fclose(f);
 	return val;
+}
+
+static inline void nx_parse_guest_mode(const char *what, const char *str)
+{
+	unsigned int mode = nx_parse_uint(what, str);
+
+	if (mode >= NUM_VM_MODES || !guest_modes[mode].supported)
+		nx_skip("%s: guest mode %s is not supported here", what, str);
+	guest_modes_cmdline(str);
+}
+
+static inline void nx_check_range(const char *what, u32 val, u32 max)
+{
+	if (!val || val > max)
+		nx_die("%s must be from 1 to %u here, not %u", what, max, val);
+}
+
+#define NX_HUGEPAGES	"/sys/kernel/mm/hugepages/hugepages-%lukB/"
+
+/*
+ * Check what makes a VM: -v, -b, -x and -s.  Say what is missing before the library
+ * says that something failed.
+ */
+static inline void nx_check_vm(u32 nr_vcpus, u64 vcpu_bytes, u32 nr_slots,
+			       enum vm_mem_backing_src_type src)
+{
+	u64 page = get_backing_src_pagesz(src), size, need, have, reserved;
+	const char *name = vm_mem_backing_src_alias(src)->name;
+	char path[80];
+
+	nx_check_range("-v", nr_vcpus,
+		       min_t(u32, kvm_check_cap(KVM_CAP_MAX_VCPUS), KVM_MAX_VCPUS));
+	nx_check_range("-x", nr_slots, kvm_check_cap(KVM_CAP_NR_MEMSLOTS) - 1);
+	if (!vcpu_bytes || vcpu_bytes > ULONG_MAX / 2 / nr_vcpus)
+		nx_die("-b must be more than 0 bytes, and less than half of all there can be");
+
+	size = nr_vcpus * vcpu_bytes;
+	if (size % nr_slots || size / nr_slots % page)
+		nx_die("%lu bytes in %u slots of %s don't work out, a slot must be a multiple of %lu bytes",
+		       (long)size, nr_slots, name, (long)page);
+	if (vcpu_bytes % getpagesize())
+		nx_die("-b must be a multiple of the guest's page size, %d bytes", getpagesize());
+
+	if (!is_backing_src_hugetlb(src)) {
+		have = nx_read_number("/proc/meminfo", "MemAvailable:") * 1024;
+		if (size > have)
+			nx_die("%u vCPUs with %lu bytes each don't fit into the %lu bytes that the host has available",
+			       nr_vcpus, (long)vcpu_bytes, (long)have);
+		return;
+	}
+
+	need = size / page;
+	snprintf(path, sizeof(path), NX_HUGEPAGES "free_hugepages", (long)page / 1024);
+	have = nx_read_number(path, "");
+	snprintf(path, sizeof(path), NX_HUGEPAGES "nr_hugepages", (long)page / 1024);
+	reserved = nx_read_number(path, "");
+	if (have < need)
+		nx_skip("%s needs %lu free huge pages, %lu are: echo %lu > %s", name,
+			(long)need, (long)have, (long)(reserved + need - have), path);
 }
 
 /*

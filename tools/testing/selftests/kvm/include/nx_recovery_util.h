@@ -93,13 +93,14 @@ static inline unsigned int nx_parse_uint(const char *what, const char *str)
 
 /*
  * Host-wide settings.  The order is the order of restoring: the mitigation goes
- * last so that the worker is back at its usual pace before pages are zapped.
+ * after the worker's so that that is back at its usual pace before pages are zapped.
  */
 enum nx_setting_id {
 	NX_RECOVERY_RATIO,
 	NX_RECOVERY_PERIOD_MS,
 	NX_NR_HUGEPAGES,
 	NX_HUGE_PAGES,
+	NX_LRU_GEN,
 	NX_NR_SETTINGS,
 };
 
@@ -116,6 +117,7 @@ static struct nx_setting nx_settings[NX_NR_SETTINGS] = {
 	[NX_RECOVERY_PERIOD_MS].path = NX_KVM_PARAM("nx_huge_pages_recovery_period_ms"),
 	[NX_NR_HUGEPAGES].path = "/sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages",
 	[NX_HUGE_PAGES].path = NX_KVM_PARAM("nx_huge_pages"),
+	[NX_LRU_GEN].path = "/sys/kernel/mm/lru_gen/enabled",
 };
 
 /* Forked children inherit the exit handlers, but must not restore anything. */
