@@ -598,6 +598,11 @@ static bool judge(struct result *r)
 		failed |= complain(ULONG_MAX, "%lu of %lu units could not be marked before '%s'",
 				   (long)(units - idle), (long)units, r->what);
 
+	/* What moved may have to be marked again, but then its time was not measured. */
+	if (r->marked.again * 100 > units * (100 - MIN_ACCESSED_PERCENT))
+		failed |= complain(ULONG_MAX, "%lu of %lu units were not idle once marked, before '%s'",
+				   (long)r->marked.again, (long)units, r->what);
+
 	/* A few pages in per-CPU batches are normal, many would be missed. */
 	units += r->marked.off_lru;
 
@@ -802,9 +807,9 @@ int main(int argc, char *argv[])
 		nx_die("'%s' belongs to no option, see -h", argv[optind]);
 
 	nx_require_kvm();
-	nx_check_vm(params.nr_vcpus, params.vcpu_bytes, params.nr_slots, params.src);
 	nx_check_range("-r", params.rounds, 1000000);
 	nx_check_range("-t", params.nr_markers, KVM_MAX_VCPUS);
+	nx_check_vm(params.nr_vcpus, params.vcpu_bytes, params.nr_slots, params.src);
 
 	page_size = getpagesize();
 	results = calloc(2 * params.rounds, sizeof(*results));

@@ -1,0 +1,163 @@
+#!/bin/sh
+# SPDX-License-Identifier: GPL-2.0
+#
+# Runs in the lab: what access_tracking_perf_test marks and counts, refuses and puts
+# back. Needs 2 CPUs, 1G of memory that ends off a multiple of 64 pages, and 16 free
+# huge pages. The kernel's own test, if it is here as `kernels_own`, must fail where
+# memory ends like that.
+
+lru_gen=/sys/kernel/mm/lru_gen/enabled
+failed=0
+out=/tmp/out
+
+# not COMPLAINT: note a failure, with what the test said.
+not()
+{
+	echo "access_tracking: $1"
+	tail -n 20 $out
+	failed=1
+}
+
+measure() { ./access_tracking_perf_test -w off "$@" >$out 2>&1; }
+
+# unit N: 1 tracked units, 2 pages, 3 tails, 4 HugeTLB, 5 on no LRU list, 6 unreadable, 7 not present.
+unit() { sed -n 's/^Tracked units *: //p' $out | sed 's/[^0-9][^0-9]*/ /g' | cut -d ' ' -f "$1"; }
+
+# expect WHAT GOT OPERATOR VALUE, the operator being one of test's.
+expect() { test "$2" "$3" "$4" || not "$1: '$2', not $3 $4"; }
+
+# form ROUNDS: the lines that others parse, and nothing else among them.
+form()
+{
+	{
+		echo 'Testing guest mode: @'
+		echo 'guest physical test memory: @'
+		echo 'guest physical test memory offset: 0x@'
+		echo
+		for line in 'Populating memory' 'Writing to populated memory' 'Reading from populated memory'; do
+			printf '%-30s: @s\n' "$line"
+		done
+		i=0
+		while [ $((i += 1)) -le "$1" ]; do
+			for line in 'Mark memory idle' 'Writing to idle memory' 'Mark memory idle' 'Reading from idle memory'; do
+				printf '%-30s: @s\n' "$line"
+			done
+		done
+		echo
+	} >/tmp/form
+	# The library may have more to say ahead of them.
+	sed -e '/^Random seed: /d' -e 's/: [0-9]*\.[0-9]\{9\}s$/: @s/' -e 's/offset: 0x[0-9a-f]*$/offset: 0x@/' \
+		-e 's/^\(Testing guest mode\|guest physical test memory\): .*/\1: @/' $out |
+		head -n "$(wc -l </tmp/form)" | cmp - /tmp/form || not "the lines are not in their form"
+}
+
+# accessed TIMES: each time all units were idle, and nearly none after the guest's access.
+accessed()
+{
+	all=$(unit 1)
+	expect 'accesses' "$(grep -c ' units before, ' $out)" -eq "$1"
+	sed -n 's/^.*: \([0-9]*\) units before, \([0-9]*\) after.*/\1 \2/p' $out >/tmp/accesses
+	while read -r idle still; do
+		expect 'idle units' "$idle" -ge $((all - all / 50))
+		expect 'still idle' "$still" -le $((all / 50))
+	done </tmp/accesses
+}
+
+measure -b 16M || not "4KiB pages: fails"
+form 1
+expect 'pages' "$(unit 2)" -eq 4096
+expect 'tails' "$(unit 3)" -eq 0
+expect 'units' $(($(unit 1) + $(unit 5) + $(unit 6))) -eq 4096
+accessed 2
+
+measure -b 8M -v 2 -x 4 -r 2 || not "2 vCPUs, 4 slots, 2 rounds: fails"
+form 2
+expect 'pages of 2 vCPUs' "$(unit 2)" -eq 4096
+accessed 4
+
+measure -b 8M -v 2 -o -t 2 -s shmem || not "overlap, 2 threads, shmem: fails"
+expect 'pages of overlapping vCPUs' "$(unit 2)" -eq 4096
+accessed 2
+
+measure -b 32M -s anonymous_thp || not "THP: fails"
+expect 'units and tails' $(($(unit 1) + $(unit 3) + $(unit 5) + $(unit 6))) -eq 8192
+expect 'tails of THPs' "$(unit 3)" -ge 7665
+accessed 2
+
+# Neither Linux nor we can mark these.
+measure -b 32M -s anonymous_hugetlb_2mb
+[ $? = 4 ] && grep -q '8192 are HugeTLB' $out || not "HugeTLB: does not skip"
+
+# Up to the last pages.
+last=$(dmesg | sed -n 's/^.*last_pfn = \(0x[0-9a-f]*\) max.*/\1/p' | head -n 1)
+[ $((last % 64)) != 0 ] || not "memory ends on a multiple of 64 pages, at $last"
+free=$(awk '$1 == "MemFree:" { print int($2 / 1024) }' /proc/meminfo)
+measure -b $((free * 3 / 4))M || not "most of the memory: fails"
+expect 'unreadable pages' "$(unit 6)" -gt 0
+expect 'unreadable pages' "$(unit 6)" -lt 64
+accessed 2
+if [ -x kernels_own ]; then
+	! ./kernels_own -b $((free * 3 / 4))M >$out 2>&1 || not "the kernel's own test does not fail at the last pages"
+	tail -n 1 $out
+fi
+
+# refuses STATUS TEXT OPTION...: one line on stderr.
+refuses()
+{
+	status=0 want=$1 text=$2
+	shift 2
+	./access_tracking_perf_test "$@" >/dev/null 2>$out || status=$?
+	[ $status = "$want" ] && [ "$(wc -l <$out)" = 1 ] && grep -q -e "$text" $out ||
+		not "$*: status $status"
+}
+refuses 1 '-v must be from 1' -v 0
+refuses 1 '-v must be a number' -v -1
+refuses 1 '-v must be from 1' -v 99999999
+refuses 1 '-x must be from 1' -x 100000
+refuses 1 '-r must be from 1' -r 0
+refuses 1 '-t must be from 1' -t 0
+refuses 1 '-b must be more' -b 0
+refuses 1 '-b must be a size' -b 12q
+refuses 1 'multiple of' -b 10M -x 3
+refuses 1 'multiple of' -b 3M -s anonymous_hugetlb_2mb
+refuses 1 'fit into' -b 64G
+refuses 1 'no backing source' -s foo
+refuses 1 '-a has no choice' -a foo
+refuses 1 '-w has no choice' -w foo
+refuses 1 'belongs to no option' 17
+refuses 4 'free huge pages, .*nr_hugepages' -b 4G -s anonymous_hugetlb_1gb
+refuses 4 'guest mode' -m 99
+
+# Cut off in the middle, the multi-gen LRU is on again.
+if [ -e $lru_gen ]; then
+	echo y >$lru_gen
+	before=$(cat $lru_gen)
+	measure -b 8M -a page_idle || not "with the multi-gen LRU: fails"
+	grep -q 'Mechanism.*page_idle, .*off for this run' $out || not "does not turn the multi-gen LRU off"
+	accessed 2
+	[ "$(cat $lru_gen)" = "$before" ] || not "leaves the multi-gen LRU off"
+	for signal in INT TERM; do
+		./access_tracking_perf_test -a page_idle -b 8M -r 1000000 >$out 2>&1 &
+		while kill -0 $! 2>/dev/null && [ "$(cat $lru_gen)" = "$before" ]; do
+			sleep 0.1
+		done
+		kill -$signal $! || not "ended by itself"
+		wait $! 2>/dev/null
+		[ "$(cat $lru_gen)" = "$before" ] || not "SIG$signal leaves the multi-gen LRU off"
+	done
+	echo n >$lru_gen
+fi
+
+# Without privileges, and with the files but without the page frames.
+unprivileged()
+{
+	su nobody -s /bin/sh -c './access_tracking_perf_test -b 2M' >$out 2>&1
+	[ $? = 4 ] && grep -q "$1" $out || not "unprivileged: does not skip with '$1'"
+}
+chmod 666 /dev/kvm
+unprivileged 'run as root'
+chmod 666 /sys/kernel/mm/page_idle/bitmap
+chmod 444 /proc/kpageflags
+unprivileged 'CAP_SYS_ADMIN'
+
+exit $failed
