@@ -5,8 +5,11 @@
 # back. Needs 2 CPUs, 1G of memory that ends off a multiple of 64 pages, and 16 free
 # huge pages. The kernel's own test, if it is here as `kernels_own`, must fail where
 # memory ends like that.
+#
+#   access_tracking.sh lru_gen|page_idle    what is to be used where the multi-gen LRU is on
 
 lru_gen=/sys/kernel/mm/lru_gen/enabled
+cgroups=/tmp/cgroups
 failed=0
 out=/tmp/out
 
@@ -128,23 +131,58 @@ refuses 1 'belongs to no option' 17
 refuses 4 'free huge pages, .*nr_hugepages' -b 4G -s anonymous_hugetlb_1gb
 refuses 4 'guest mode' -m 99
 
-# Cut off in the middle, the multi-gen LRU is on again.
-if [ -e $lru_gen ]; then
-	echo y >$lru_gen
-	before=$(cat $lru_gen)
-	measure -b 8M -a page_idle || not "with the multi-gen LRU: fails"
-	grep -q 'Mechanism.*page_idle, .*off for this run' $out || not "does not turn the multi-gen LRU off"
-	accessed 2
-	[ "$(cat $lru_gen)" = "$before" ] || not "leaves the multi-gen LRU off"
+# state: what a run with the multi-gen LRU on is to put back.
+state()
+{
+	cat $lru_gen $cgroups/cgroup.subtree_control
+	find $cgroups -mindepth 1 -type d
+	cat /proc/self/cgroup
+}
+
+# restores OPTION...: cut off once it has changed that, the test puts it back.
+restores()
+{
 	for signal in INT TERM; do
-		./access_tracking_perf_test -a page_idle -b 8M -r 1000000 >$out 2>&1 &
-		while kill -0 $! 2>/dev/null && [ "$(cat $lru_gen)" = "$before" ]; do
+		./access_tracking_perf_test -b 8M -r 1000000 "$@" >$out 2>&1 &
+		while kill -0 $! 2>/dev/null && [ "$(state)" = "$before" ]; do
 			sleep 0.1
 		done
-		kill -$signal $! || not "ended by itself"
+		sleep 1
+		kill -$signal $! || not "$*: ended by itself"
 		wait $! 2>/dev/null
-		[ "$(cat $lru_gen)" = "$before" ] || not "SIG$signal leaves the multi-gen LRU off"
+		[ "$(state)" = "$before" ] || not "$*: SIG$signal leaves changed: $(state)"
 	done
+}
+
+refuses 4 'The multi-gen LRU is off' -b 2M -a lru_gen
+if [ -e $lru_gen ]; then
+	mkdir $cgroups
+	mount -t cgroup2 none $cgroups
+	[ -d /sys/kernel/debug/kvm ] || mount -t debugfs none /sys/kernel/debug
+	echo y >$lru_gen
+	before=$(state)
+
+	measure -b 16M || not "with the multi-gen LRU: fails"
+	grep -q "Mechanism *: $1, the multi-gen LRU is" $out || not "does not use $1"
+	form 1
+	expect 'units' $(($(unit 1) + 0$(unit 5) + 0$(unit 6))) -ge 4000
+	accessed 2
+	[ "$(state)" = "$before" ] || not "leaves changed: $(state)"
+	restores
+
+	measure -b 8M -a page_idle || not "page_idle with the multi-gen LRU: fails"
+	grep -q 'Mechanism *: page_idle, .*off for this run' $out || not "does not turn the multi-gen LRU off"
+	accessed 2
+	restores -a page_idle
+
+	[ "$1" = lru_gen ] ||
+		{ measure -b 8M -a lru_gen; [ $? = 4 ] && grep -q "SKIP: lru_gen can't be used: it doesn't see" $out; } ||
+		not "-a lru_gen: does not skip"
+	umount /sys/kernel/debug
+	measure -b 8M || not "without debugfs: fails"
+	grep -q 'Mechanism *: page_idle, .*: there is no /sys/kernel/debug/lru_gen' $out ||
+		not "without debugfs: does not use page_idle"
+	[ "$(state)" = "$before" ] || not "at last: leaves changed: $(state)"
 	echo n >$lru_gen
 fi
 

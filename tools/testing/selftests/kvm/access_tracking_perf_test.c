@@ -41,15 +41,17 @@
 #include <stdio.h>
 #include <sys/stat.h>
 
+#include <linux/bits.h>
+
 #define PAGEMAP			"/proc/self/pagemap"
-#define PM_PFN_MASK		((1ULL << 55) - 1)
-#define PM_SWAPPED		(1ULL << 62)
-#define PM_PRESENT		(1ULL << 63)
+#define PM_PFN_MASK		(BIT_ULL(55) - 1)
+#define PM_SWAPPED		BIT_ULL(62)
+#define PM_PRESENT		BIT_ULL(63)
 
 #define KPAGEFLAGS		"/proc/kpageflags"
-#define KPF_LRU			(1ULL << 5)
-#define KPF_COMPOUND_TAIL	(1ULL << 16)
-#define KPF_HUGE		(1ULL << 17)
+#define KPF_LRU			BIT_ULL(5)
+#define KPF_COMPOUND_TAIL	BIT_ULL(16)
+#define KPF_HUGE		BIT_ULL(17)
 
 #define PAGE_IDLE		"/sys/kernel/mm/page_idle/bitmap"
 #define PFNS_PER_WORD		64
@@ -170,6 +172,21 @@ struct scan {
 	u64 flags[RUN_WORDS * PFNS_PER_WORD];
 };
 
+#define MAX_NODES		64
+
+/* What the multi-gen LRU says of the test's memory cgroup, in anonymous pages. */
+struct generations {
+	unsigned long memcg;
+	u64 pages;
+	/* All but those of each node's two youngest generations. */
+	u64 old;
+	u32 nr_nodes;
+	struct {
+		u32 id;
+		unsigned long youngest;
+	} nodes[MAX_NODES];
+};
+
 /* How an access to idle memory went. */
 struct result {
 	const char *what;
@@ -188,6 +205,12 @@ static bool done;
 static struct result *results;
 static u32 nr_results;
 static u64 nr_marked, marking_ns, marking_kernel_ns;
+
+/* The test's memory cgroup, where the test was before, and what was changed for it. */
+static char cgroup[PATH_MAX + 64], cgroup_home[PATH_MAX + 64], cgroup_control[PATH_MAX + 64];
+static bool cgroup_made, cgroup_control_changed;
+/* What is in that cgroup besides the guest's memory. */
+static u64 other_pages;
 
 static u64 elapsed_ns(struct timespec start)
 {
@@ -295,7 +318,7 @@ static struct run *next_run(struct scan *s)
 			break;
 		if (word == run->nr)
 			run->mask[run->nr++] = 0;
-		run->mask[word] |= 1ULL << pfn % PFNS_PER_WORD;
+		run->mask[word] |= BIT_ULL(pfn % PFNS_PER_WORD);
 	}
 	run->to = s->pos;
 	return run;
@@ -394,8 +417,10 @@ static void verify_pages(struct scan *s, u64 hva, u32 nr)
 	s->tally.again += again;
 }
 
+typedef void (*chunk_fn)(struct scan *s, u64 hva, u32 nr);
+
 /* Call @fn for the scan's part of the guest's memory, a chunk at a time. */
-static void for_each_chunk(struct scan *s, void (*fn)(struct scan *s, u64 hva, u32 nr))
+static void for_each_chunk(struct scan *s, chunk_fn fn)
 {
 	u64 slot_size = memstress_args.size / params.nr_slots;
 	u64 offset, size;
@@ -473,6 +498,214 @@ static struct tally page_idle_check(bool mark)
 	return tally;
 }
 
+static bool write_str(const char *path, const char *str)
+{
+	ssize_t len = strlen(str);
+	bool written;
+	int fd;
+
+	fd = open(path, O_WRONLY);
+	if (fd < 0)
+		return false;
+	written = write(fd, str, len) == len;
+	close(fd);
+	return written;
+}
+
+/* May be called by a signal handler. */
+static void leave_cgroup(void)
+{
+	static const char msg[] = "Failed to remove the test's memory cgroup\n";
+
+	if (cgroup_made) {
+		if ((!write_str(cgroup_home, "0") || rmdir(cgroup)) &&
+		    write(STDERR_FILENO, msg, sizeof(msg) - 1) < 0)
+			return;
+		cgroup_made = false;
+	}
+	if (cgroup_control_changed) {
+		write_str(cgroup_control, "-memory");
+		cgroup_control_changed = false;
+	}
+}
+
+/* A file of one short line of words. */
+static bool file_has_word(const char *path, const char *word)
+{
+	char buf[512] = {}, *pos = buf, *item;
+	bool found = false;
+	int fd;
+
+	fd = open(path, O_RDONLY);
+	if (fd < 0)
+		return false;
+	if (read(fd, buf, sizeof(buf) - 1) > 0) {
+		while (!found && (item = strsep(&pos, "\n ")))
+			found = !strcmp(item, word);
+	}
+	close(fd);
+	return found;
+}
+
+/* Find a hierarchy that has the memory controller, and this process in it. */
+static bool find_cgroups(char *root, size_t size, bool *v2)
+{
+	char line[PATH_MAX], path[PATH_MAX], *own;
+	bool found = false;
+	struct mntent *m;
+	FILE *f;
+
+	f = setmntent("/proc/self/mounts", "r");
+	while (f && !found && (m = getmntent(f))) {
+		snprintf(path, sizeof(path), "%s/cgroup.controllers", m->mnt_dir);
+		*v2 = !strcmp(m->mnt_type, "cgroup2");
+		found = *v2 ? file_has_word(path, "memory") :
+			!strcmp(m->mnt_type, "cgroup") && hasmntopt(m, "memory");
+		if (found)
+			snprintf(root, size, "%s", m->mnt_dir);
+	}
+	if (f)
+		endmntent(f);
+	if (!found)
+		return false;
+
+	/* N:CONTROLLERS:PATH, there being no controllers in the new hierarchy's. */
+	found = false;
+	f = fopen("/proc/self/cgroup", "r");
+	while (f && !found && fgets(line, sizeof(line), f)) {
+		line[strcspn(line, "\n")] = '\0';
+		own = strstr(line, *v2 ? "::/" : ":memory:/");
+		found = own;
+		if (found)
+			snprintf(cgroup_home, sizeof(cgroup_home), "%s%s/cgroup.procs", root,
+				 strchr(own, '/'));
+	}
+	if (f)
+		fclose(f);
+	return found;
+}
+
+/* Move to a memory cgroup of the test's own, so that nothing else is aged. */
+static const char *enter_cgroup(void)
+{
+	char root[PATH_MAX], procs[PATH_MAX + 80];
+	bool v2;
+
+	if (!find_cgroups(root, sizeof(root), &v2))
+		return "no cgroup filesystem with the memory controller is mounted";
+
+	snprintf(cgroup_control, sizeof(cgroup_control), "%s/cgroup.subtree_control", root);
+	if (v2 && !file_has_word(cgroup_control, "memory")) {
+		cgroup_control_changed = write_str(cgroup_control, "+memory");
+		if (!cgroup_control_changed)
+			return "the memory controller can't be enabled for cgroups";
+	}
+
+	snprintf(cgroup, sizeof(cgroup), "%s/%s.%d", root, program_invocation_short_name,
+		 getpid());
+	cgroup_made = !mkdir(cgroup, 0755);
+	if (!cgroup_made)
+		return "no memory cgroup can be made";
+	snprintf(procs, sizeof(procs), "%s/cgroup.procs", cgroup);
+	if (!write_str(procs, "0"))
+		return "no process can be moved to a new memory cgroup";
+	return NULL;
+}
+
+/* Fails if the cgroup isn't there. */
+static bool read_generations(struct generations *g)
+{
+	unsigned long gen, age, anon, recent[2] = {};
+	char line[PATH_MAX + 32], *name;
+	bool ours = false;
+	u32 node;
+	FILE *f;
+
+	memset(g, 0, sizeof(*g));
+	f = fopen(LRU_GEN, "r");
+	if (!f)
+		return false;
+
+	while (fgets(line, sizeof(line), f)) {
+		if (!strncmp(line, "memcg ", 6)) {
+			line[strcspn(line, "\n")] = '\0';
+			name = strrchr(line, '/');
+			ours = name && !strcmp(name, strrchr(cgroup, '/'));
+			if (ours)
+				g->memcg = strtoul(line + 6, NULL, 10);
+		} else if (!ours) {
+			continue;
+		} else if (sscanf(line, " node %u", &node) == 1) {
+			TEST_ASSERT(g->nr_nodes < MAX_NODES, "More than %d nodes", MAX_NODES);
+			g->nodes[g->nr_nodes++].id = node;
+			recent[0] = 0;
+			recent[1] = 0;
+		} else if (sscanf(line, " %lu %lu %lu", &gen, &age, &anon) == 3 && g->nr_nodes) {
+			/* The youngest is the last one. */
+			g->nodes[g->nr_nodes - 1].youngest = gen;
+			g->pages += anon;
+			g->old += recent[0];
+			recent[0] = recent[1];
+			recent[1] = anon;
+		}
+	}
+	fclose(f);
+	return g->nr_nodes;
+}
+
+/*
+ * Have a new generation begin on each node.  The last one gets what was accessed
+ * since it began, and so what was not is older than the two youngest then.
+ */
+static u64 lru_gen_age(void)
+{
+	char cmd[MAX_NODES * 64];
+	struct timespec start;
+	struct generations g;
+	int i, len = 0;
+	bool aged;
+	u64 ns;
+
+	TEST_ASSERT(read_generations(&g), LRU_GEN " has lost the test's memory cgroup");
+	for (i = 0; i < g.nr_nodes; i++)
+		len += snprintf(cmd + len, sizeof(cmd) - len, "+ %lu %u %lu 1 1\n", g.memcg,
+				g.nodes[i].id, g.nodes[i].youngest);
+
+	clock_gettime(CLOCK_MONOTONIC, &start);
+	aged = write_str(LRU_GEN, cmd);
+	ns = elapsed_ns(start);
+	if (!aged)
+		nx_die("Writing '%.*s' to " LRU_GEN " failed: %s", (int)strcspn(cmd, "\n"), cmd,
+		       strerror(errno));
+	return ns;
+}
+
+static u64 lru_gen_mark(void)
+{
+	u64 ns = lru_gen_age();
+
+	marking_kernel_ns += ns;
+	nr_marked += memstress_args.size / page_size;
+	return ns;
+}
+
+/* Which pages were not accessed since the last aging?  That takes another one. */
+static struct tally lru_gen_check(bool marked)
+{
+	struct tally t = { .pages = memstress_args.size / page_size };
+	struct generations g;
+
+	lru_gen_age();
+	TEST_ASSERT(read_generations(&g), LRU_GEN " has lost the test's memory cgroup");
+	t.units = g.pages > other_pages ? g.pages - other_pages : 0;
+	t.units = min_t(u64, t.units, t.pages);
+	if (marked)
+		t.idle = min_t(u64, g.old, t.units);
+	else
+		t.idle = g.old > other_pages ? g.old - other_pages : 0;
+	return t;
+}
+
 static void print_time(const char *what, u64 ns)
 {
 	printf("%-30s: %ld.%09lds\n", what, (long)(ns / 1000000000), (long)(ns % 1000000000));
@@ -509,20 +742,25 @@ static void vcpu_thread(struct memstress_vcpu_args *args)
 	}
 }
 
+static struct tally check_idle(bool marked)
+{
+	return mechanism == LRU_GEN_AGING ? lru_gen_check(marked) : page_idle_check(marked);
+}
+
 static void mark_idle(void)
 {
 	struct result *r = &results[nr_results];
 	u64 ns;
 
-	ns = page_idle_mark();
+	ns = mechanism == LRU_GEN_AGING ? lru_gen_mark() : page_idle_mark();
 	marking_ns += ns;
 	print_time("Mark memory idle", ns);
 
-	r->marked = page_idle_check(true);
+	r->marked = check_idle(true);
 	if (!r->marked.units)
-		nx_skip("page_idle can't track any of the guest's %lu pages: %lu are HugeTLB, %lu on no LRU list, %lu not present",
-			(long)r->marked.pages, (long)r->marked.huge, (long)r->marked.off_lru,
-			(long)r->marked.absent);
+		nx_skip("%s can't track any of the guest's %lu pages: %lu are HugeTLB, %lu on no LRU list, %lu not present",
+			mechanisms[mechanism], (long)r->marked.pages, (long)r->marked.huge,
+			(long)r->marked.off_lru, (long)r->marked.absent);
 }
 
 static void access_idle(u32 write_percent, const char *what)
@@ -531,9 +769,112 @@ static void access_idle(u32 write_percent, const char *what)
 
 	r->what = what;
 	print_time(what, run_vcpus(write_percent));
-	r->still_idle = page_idle_check(false).idle;
+	r->still_idle = check_idle(false).idle;
 
 	/* Looking has consumed the accessed bits, but the next marking is to find some. */
+	run_vcpus(0);
+}
+
+static void use_page_idle(const char *reason)
+{
+	u64 entry = 0;
+
+	mechanism = PAGE_IDLE_BITMAP;
+	if (access(PAGE_IDLE, F_OK))
+		nx_skip("There is no " PAGE_IDLE ", the kernel needs CONFIG_IDLE_PAGE_TRACKING");
+
+	page_idle_fd = open(PAGE_IDLE, O_RDWR);
+	if (page_idle_fd < 0)
+		nx_skip("Can't open " PAGE_IDLE ": %s, run as root", strerror(errno));
+	kpageflags_fd = open(KPAGEFLAGS, O_RDONLY);
+	if (kpageflags_fd < 0)
+		nx_skip("Can't open " KPAGEFLAGS ": %s, run as root", strerror(errno));
+	pagemap_fd = open(PAGEMAP, O_RDONLY);
+	if (pagemap_fd < 0)
+		nx_skip("Can't open " PAGEMAP ": %s", strerror(errno));
+
+	/* This very page is present. */
+	if (pread(pagemap_fd, &entry, sizeof(entry), (u64)&entry / page_size * sizeof(entry)) !=
+	    sizeof(entry) || !(entry & PM_PFN_MASK))
+		nx_skip(PAGEMAP " hides the page frames, it takes CAP_SYS_ADMIN to see them");
+
+	if (!reason) {
+		snprintf(why, sizeof(why), "the multi-gen LRU is off");
+		return;
+	}
+	nx_write_setting(NX_LRU_GEN, "0");
+	snprintf(why, sizeof(why), "the multi-gen LRU is off for this run: %s", reason);
+}
+
+static void dont_use_lru_gen(const char *reason)
+{
+	leave_cgroup();
+	if (params.mechanism == LRU_GEN_AGING)
+		nx_skip("lru_gen can't be used: %s", reason);
+	use_page_idle(reason);
+}
+
+static void choose_mechanism(void)
+{
+	bool on = !access(nx_settings[NX_LRU_GEN].path, F_OK) && nx_read_setting_ul(NX_LRU_GEN);
+	const char *reason;
+
+	if (!on && params.mechanism == LRU_GEN_AGING)
+		nx_skip("The multi-gen LRU is off or not there, see %s",
+			nx_settings[NX_LRU_GEN].path);
+	if (!on) {
+		use_page_idle(NULL);
+		return;
+	}
+
+	nx_restore_more = leave_cgroup;
+	nx_catch_exits();
+	if (params.mechanism == PAGE_IDLE_BITMAP) {
+		use_page_idle("-a page_idle");
+		return;
+	}
+
+	mechanism = LRU_GEN_AGING;
+	snprintf(why, sizeof(why), "the multi-gen LRU is on, and sees what the guest accesses");
+	reason = access(LRU_GEN, W_OK) ? "there is no " LRU_GEN : enter_cgroup();
+	if (reason)
+		dont_use_lru_gen(reason);
+}
+
+/* See what else the cgroup holds before the guest touches its memory. */
+static void begin_lru_gen(void)
+{
+	struct generations g;
+
+	if (mechanism != LRU_GEN_AGING)
+		return;
+	if (!read_generations(&g))
+		dont_use_lru_gen(LRU_GEN " doesn't list the test's memory cgroup");
+	other_pages = g.pages;
+}
+
+/* Not every kernel looks at what a guest accesses when it ages memory.  Try. */
+static void probe_lru_gen(void)
+{
+	struct tally t;
+
+	if (mechanism != LRU_GEN_AGING)
+		return;
+
+	lru_gen_age();
+	t = lru_gen_check(true);
+	if (t.units * 100 < t.pages * MIN_ACCESSED_PERCENT)
+		dont_use_lru_gen("it has few of the guest's pages, and HugeTLB pages never");
+	else if (t.idle * 100 < t.units * MIN_ACCESSED_PERCENT)
+		dont_use_lru_gen("memory doesn't age by it");
+	if (mechanism != LRU_GEN_AGING)
+		return;
+
+	run_vcpus(100);
+	if (lru_gen_check(false).idle * 100 > t.units * (100 - MIN_ACCESSED_PERCENT))
+		dont_use_lru_gen("it doesn't see what a guest accesses");
+
+	/* Have something to mark. */
 	run_vcpus(0);
 }
 
@@ -622,9 +963,12 @@ static void print_facts(void)
 	u32 i;
 
 	printf("\n%-30s: %s, %s\n", "Mechanism", mechanisms[mechanism], why);
-	printf("%-30s: %lu of %lu pages: %lu tails of compound pages, %lu HugeTLB, %lu on no LRU list, %lu unreadable, %lu not present, of which %lu swapped\n",
-	       "Tracked units", (long)t->units, (long)t->pages, (long)t->tails, (long)t->huge,
-	       (long)t->off_lru, (long)t->blind, (long)t->absent, (long)t->swapped);
+	printf("%-30s: %lu of %lu pages", "Tracked units", (long)t->units, (long)t->pages);
+	if (mechanism == PAGE_IDLE_BITMAP)
+		printf(": %lu tails of compound pages, %lu HugeTLB, %lu on no LRU list, %lu unreadable, %lu not present, of which %lu swapped",
+		       (long)t->tails, (long)t->huge, (long)t->off_lru, (long)t->blind,
+		       (long)t->absent, (long)t->swapped);
+	printf("\n");
 	for (i = 0; i < nr_results; i++)
 		printf("%-30s: %lu units before, %lu after, marked again %lu\n", results[i].what,
 		       (long)results[i].marked.idle, (long)results[i].still_idle,
@@ -646,6 +990,7 @@ static void run_test(enum vm_guest_mode mode, void *unused)
 				 params.src, !params.overlap);
 	printf("guest physical test memory offset: 0x%lx\n\n", (long)memstress_args.gpa);
 
+	begin_lru_gen();
 	nr_results = 0;
 	pthread_barrier_init(&barrier, NULL, params.nr_vcpus + 1);
 	memstress_start_vcpu_threads(params.nr_vcpus, vcpu_thread);
@@ -653,6 +998,7 @@ static void run_test(enum vm_guest_mode mode, void *unused)
 	print_time("Populating memory", run_vcpus(100));
 	print_time("Writing to populated memory", run_vcpus(100));
 	print_time("Reading from populated memory", run_vcpus(0));
+	probe_lru_gen();
 	for (i = 0; i < params.rounds; i++) {
 		mark_idle();
 		access_idle(100, "Writing to idle memory");
@@ -672,52 +1018,6 @@ static void run_test(enum vm_guest_mode mode, void *unused)
 		failed |= judge(&results[i]);
 	if (failed)
 		exit(KSFT_FAIL);
-}
-
-static void open_page_idle(void)
-{
-	u64 entry = 0;
-
-	if (access(PAGE_IDLE, F_OK))
-		nx_skip("There is no " PAGE_IDLE ", the kernel needs CONFIG_IDLE_PAGE_TRACKING");
-
-	page_idle_fd = open(PAGE_IDLE, O_RDWR);
-	if (page_idle_fd < 0)
-		nx_skip("Can't open " PAGE_IDLE ": %s, run as root", strerror(errno));
-	kpageflags_fd = open(KPAGEFLAGS, O_RDONLY);
-	if (kpageflags_fd < 0)
-		nx_skip("Can't open " KPAGEFLAGS ": %s, run as root", strerror(errno));
-	pagemap_fd = open(PAGEMAP, O_RDONLY);
-	if (pagemap_fd < 0)
-		nx_skip("Can't open " PAGEMAP ": %s", strerror(errno));
-
-	/* This very page is present. */
-	if (pread(pagemap_fd, &entry, sizeof(entry), (u64)&entry / page_size * sizeof(entry)) !=
-	    sizeof(entry) || !(entry & PM_PFN_MASK))
-		nx_skip(PAGEMAP " hides the page frames, it takes CAP_SYS_ADMIN to see them");
-}
-
-static bool lru_gen_is_on(void)
-{
-	return !access(nx_settings[NX_LRU_GEN].path, F_OK) && nx_read_setting_ul(NX_LRU_GEN);
-}
-
-static void choose_mechanism(void)
-{
-	bool on = lru_gen_is_on();
-
-	if (params.mechanism == LRU_GEN_AGING)
-		nx_skip("lru_gen can't be used: not yet");
-
-	mechanism = PAGE_IDLE_BITMAP;
-	open_page_idle();
-	snprintf(why, sizeof(why), "the multi-gen LRU is off");
-	if (!on)
-		return;
-
-	nx_catch_exits();
-	nx_write_setting(NX_LRU_GEN, "0");
-	snprintf(why, sizeof(why), "the multi-gen LRU is off for this run");
 }
 
 static u32 parse_name(const char *what, const char *str, const char * const names[], u32 nr)

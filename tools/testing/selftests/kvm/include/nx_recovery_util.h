@@ -124,6 +124,9 @@ static struct nx_setting nx_settings[NX_NR_SETTINGS] = {
 static pid_t nx_owner;
 static pid_t nx_child;
 
+/* What a test has to undo besides; it must be async-signal-safe and idempotent, too. */
+static void (*nx_restore_more)(void);
+
 /* Async-signal-safe, and idempotent. */
 static inline void nx_restore_settings(void)
 {
@@ -157,6 +160,9 @@ static inline void nx_restore_settings(void)
 		if (fd >= 0)
 			close(fd);
 	}
+
+	if (nx_restore_more)
+		nx_restore_more();
 }
 
 static inline void nx_restore_and_die(int sig)
