@@ -135,7 +135,7 @@ refuses 4 'guest mode' -m 99
 state()
 {
 	cat $lru_gen $cgroups/cgroup.subtree_control
-	find $cgroups -mindepth 1 -type d
+	find $cgroups -mindepth 1 -type d | sort
 	cat /proc/self/cgroup
 }
 

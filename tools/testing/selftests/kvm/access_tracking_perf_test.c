@@ -207,7 +207,8 @@ static u32 nr_results;
 static u64 nr_marked, marking_ns, marking_kernel_ns;
 
 /* The test's memory cgroup, where the test was before, and what was changed for it. */
-static char cgroup[PATH_MAX + 64], cgroup_home[PATH_MAX + 64], cgroup_control[PATH_MAX + 64];
+static char cgroup[PATH_MAX + 64], cgroup_procs[PATH_MAX + 80];
+static char cgroup_home[PATH_MAX + 64], cgroup_control[PATH_MAX + 64];
 static bool cgroup_made, cgroup_control_changed;
 /* What is in that cgroup besides the guest's memory. */
 static u64 other_pages;
@@ -417,10 +418,8 @@ static void verify_pages(struct scan *s, u64 hva, u32 nr)
 	s->tally.again += again;
 }
 
-typedef void (*chunk_fn)(struct scan *s, u64 hva, u32 nr);
-
 /* Call @fn for the scan's part of the guest's memory, a chunk at a time. */
-static void for_each_chunk(struct scan *s, chunk_fn fn)
+static void walk_chunks(struct scan *s, void (*fn)(struct scan *s, u64 hva, u32 nr))
 {
 	u64 slot_size = memstress_args.size / params.nr_slots;
 	u64 offset, size;
@@ -441,7 +440,7 @@ static void mark_chunk(struct scan *s, u64 hva, u32 nr)
 
 static void *marker(void *scan)
 {
-	for_each_chunk(scan, mark_chunk);
+	walk_chunks(scan, mark_chunk);
 	return NULL;
 }
 
@@ -492,7 +491,7 @@ static struct tally page_idle_check(bool mark)
 	struct tally tally;
 
 	s->mark = mark;
-	for_each_chunk(s, verify_pages);
+	walk_chunks(s, verify_pages);
 	tally = s->tally;
 	free(s);
 	return tally;
@@ -512,16 +511,38 @@ static bool write_str(const char *path, const char *str)
 	return written;
 }
 
+/* Not only this process has to go: KVM may run a kthread where the VM was created. */
+static void move_home(void)
+{
+	char pids[256], *pid, *end;
+	int from, to;
+	ssize_t len;
+
+	from = open(cgroup_procs, O_RDONLY);
+	to = open(cgroup_home, O_WRONLY);
+	len = from < 0 ? 0 : read(from, pids, sizeof(pids) - 1);
+	if (len > 0 && to >= 0) {
+		pids[len] = '\0';
+		for (pid = pids; (end = strchr(pid, '\n')); pid = end + 1) {
+			/* Failing here, removing the cgroup fails. */
+			if (write(to, pid, end - pid) < 0)
+				break;
+		}
+	}
+	close(from);
+	close(to);
+}
+
 /* May be called by a signal handler. */
 static void leave_cgroup(void)
 {
 	static const char msg[] = "Failed to remove the test's memory cgroup\n";
 
 	if (cgroup_made) {
-		if ((!write_str(cgroup_home, "0") || rmdir(cgroup)) &&
-		    write(STDERR_FILENO, msg, sizeof(msg) - 1) < 0)
+		move_home();
+		cgroup_made = rmdir(cgroup);
+		if (cgroup_made && write(STDERR_FILENO, msg, sizeof(msg) - 1) < 0)
 			return;
-		cgroup_made = false;
 	}
 	if (cgroup_control_changed) {
 		write_str(cgroup_control, "-memory");
@@ -588,7 +609,7 @@ static bool find_cgroups(char *root, size_t size, bool *v2)
 /* Move to a memory cgroup of the test's own, so that nothing else is aged. */
 static const char *enter_cgroup(void)
 {
-	char root[PATH_MAX], procs[PATH_MAX + 80];
+	char root[PATH_MAX];
 	bool v2;
 
 	if (!find_cgroups(root, sizeof(root), &v2))
@@ -606,8 +627,8 @@ static const char *enter_cgroup(void)
 	cgroup_made = !mkdir(cgroup, 0755);
 	if (!cgroup_made)
 		return "no memory cgroup can be made";
-	snprintf(procs, sizeof(procs), "%s/cgroup.procs", cgroup);
-	if (!write_str(procs, "0"))
+	snprintf(cgroup_procs, sizeof(cgroup_procs), "%s/cgroup.procs", cgroup);
+	if (!write_str(cgroup_procs, "0"))
 		return "no process can be moved to a new memory cgroup";
 	return NULL;
 }
