@@ -931,10 +931,9 @@ static const char *excuse(u64 idle)
 	return NULL;
 }
 
-/* Returns true if that's a failure. */
-static bool complain(u64 idle, const char *fmt, ...)
+/* Returns true if that's a failure, as it is without an excuse. */
+static bool complain(const char *but, const char *fmt, ...)
 {
-	const char *but = excuse(idle);
 	va_list ap;
 
 	fflush(stdout);
@@ -954,23 +953,26 @@ static u64 permille(u64 part, u64 all)
 static bool judge(struct result *r)
 {
 	u64 units = r->marked.units, idle = r->marked.idle, accessed;
+	const char *but = params.warn_only == WARN_ON ? "-w on" : NULL;
 	bool failed = false;
 
-	if (idle < units)
-		failed |= complain(ULONG_MAX, "%lu of %lu units could not be marked before '%s'",
-				   (long)(units - idle), (long)units, r->what);
-
-	/* What moved may have to be marked again, but then its time was not measured. */
+	/*
+	 * What moves may have to be marked again, but then its time was not measured.
+	 * Nothing else but this test marks, and so there's no excuse for that.
+	 */
 	if (r->marked.again * 100 > units * (100 - MIN_ACCESSED_PERCENT))
-		failed |= complain(ULONG_MAX, "%lu of %lu units were not idle once marked, before '%s'",
-				   (long)r->marked.again, (long)units, r->what);
+		failed |= complain(but, "'%s': %lu of %lu units were not idle once marked",
+				   r->what, (long)r->marked.again, (long)units);
+	if ((units - idle) * 100 > units)
+		failed |= complain(but, "'%s': %lu of %lu units could not be marked",
+				   r->what, (long)(units - idle), (long)units);
 
 	/* A few pages in per-CPU batches are normal, many would be missed. */
 	units += r->marked.off_lru;
 
 	accessed = idle > r->still_idle ? idle - r->still_idle : 0;
 	if (accessed * 100 < units * MIN_ACCESSED_PERCENT)
-		failed |= complain(r->still_idle,
+		failed |= complain(excuse(r->still_idle),
 				   "'%s': %lu of %lu units were idle, and %lu still were after it: accessed were %lu.%lu %%, not %u %%",
 				   r->what, (long)idle, (long)units, (long)r->still_idle,
 				   (long)permille(accessed, units) / 10,
