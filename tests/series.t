@@ -121,28 +121,28 @@ t=$(tree "$base")
 
 # Recorded results are quoted, the newest ones of this very version, and nothing else.
 patches() { GIT_AUTHOR_NAME=t GIT_AUTHOR_EMAIL=t@localhost GIT_COMMITTER_NAME=t GIT_COMMITTER_EMAIL=t@localhost "$clone/tools/lab/patches" "$@"; }
-# record FOLDER VERSION CASE
+# record FOLDER VERSION CASE: the report's test data, as of that version, with that case.
 record()
 {
-	mkdir -p "$clone/results/$1"
-	python3 - "$2" "$3" >"$clone/results/$1/results.json" <<-'END'
-		import json, sys
-		runs = [[{"side": side, "version": sys.argv[1], "machine": "amd", "clock": "instructions",
-		          "commit": "0123456789ab"}] for side in ("stock", "patched")]
-		two = [{"median": 2000000}, {"median": 1000000}]
-		print(json.dumps({"before": runs[0], "after": runs[1], "compared": {sys.argv[2]: {
-		    "command": "./execute_perf_test -d all", "worker_ns": two, "again_ns": two, "again_faults": two}}}))
-	END
+	local run
+
+	for run in stock-1 patched-1; do
+		mkdir -p "$clone/results/$1/$run"
+		sed "s/^version: .*/version: $2/" "$TOP/tests/report/$run/run.txt" >"$clone/results/$1/$run/run.txt"
+		sed "s/seed-all/$3/" "$TOP/tests/report/$run/output" >"$clone/results/$1/$run/output"
+	done
+	echo '{}' >"$clone/results/$1/results.json"
 }
 version=$(kernel_version "$KDIR")
 record new "$version" the-case
 record newer 5.15 not-this-one
 ok "results of another version are not quoted" patches "$base" "$work/quoting"
-ok "... those of this one are" grep -q '^the-case *2\.000000 *1\.000000 ' "$work/quoting/0000-cover-letter.patch"
+ok "... those of this one are" grep -q '^| the-case ' "$work/quoting/0000-cover-letter.patch"
 ok "... and no others" bash -c '! grep -q not-this-one "$1"' "$0" "$work/quoting/0000-cover-letter.patch"
-echo '{' >"$clone/results/newer/results.json"
+record broken "$version" broken-case
+: >"$clone/results/broken/patched-1/output"
 ok "a broken one is passed over" patches "$base" "$work/quoting"
-ok "... and the older one taken" grep -q '^the-case ' "$work/quoting/0000-cover-letter.patch"
+ok "... and the older one taken" grep -q '^| the-case ' "$work/quoting/0000-cover-letter.patch"
 rm -rf "$clone/results"
 
 # A new commit makes a folder, with its new file and its edit, at its place.

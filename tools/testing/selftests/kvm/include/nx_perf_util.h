@@ -132,15 +132,15 @@ static inline void nx_check_vm(u32 nr_vcpus, u64 vcpu_bytes, u32 nr_slots,
 
 	size = nr_vcpus * vcpu_bytes;
 	if (size % nr_slots || size / nr_slots % page)
-		nx_die("%lu bytes in %u slots of %s don't work out, a slot must be a multiple of %lu bytes",
+		nx_die("%lu bytes in %u slots: a slot of %s must be a multiple of %lu bytes",
 		       (long)size, nr_slots, name, (long)page);
 	if (vcpu_bytes % getpagesize())
-		nx_die("-b must be a multiple of the guest's page size, %d bytes", getpagesize());
+		nx_die("-b must be a multiple of the guest's page size, %d", getpagesize());
 
 	if (!is_backing_src_hugetlb(src)) {
 		have = nx_read_number("/proc/meminfo", "MemAvailable:") * 1024;
 		if (size > have)
-			nx_die("%u vCPUs with %lu bytes each don't fit into the %lu bytes that the host has available",
+			nx_die("%u times %lu bytes don't fit into the %lu bytes that are available",
 			       nr_vcpus, (long)vcpu_bytes, (long)have);
 		return;
 	}
