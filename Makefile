@@ -2,7 +2,7 @@
 
 KERNEL ?= $(shell KDIR='$(KDIR)' bash -c '. tools/lab/lib.sh; default_kernel')
 
-.PHONY: help bench check check-builds check-debug check-lab check-matrix check-selftests codegen kunit tree patches refresh fetch clean check-report bundle apply unapply
+.PHONY: help bench bench-access check check-builds check-debug check-lab check-matrix check-selftests codegen kunit tree patches refresh fetch clean check-report bundle apply unapply
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -14,6 +14,9 @@ bench: ## execute_perf_test on KERNEL, stock against patched (MACHINE=amd RUNS=3
 
 bundle: ## a tarball that measures a server without compiler or network (OUT=FILE)
 	@tools/lab/bundle $(if $(OUT),-o $(OUT)) $(KERNEL)
+
+bench-access: ## access_tracking_perf_test on KERNEL, the kernel's own against ours
+	@tools/lab/bench-access -k $(KERNEL)
 
 check: ## run every test (T="tests/NAME.t ..." runs some)
 	@tests/check $(T)

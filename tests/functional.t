@@ -15,7 +15,6 @@ trap 'exit 130' INT
 trap 'exit 143' TERM
 
 functional=nx_huge_pages_dirty_log_test
-perf=execute_perf_test
 
 # What runs in the guest, with the name and the status of each command.
 # shellcheck disable=SC2016 # the guest's
@@ -32,11 +31,11 @@ boot()
 	shift 4
 
 	msg "$kernel $side, $machine, ${cmdline:-default}"
-	for name in "$functional" "$perf"; do
+	for name in "$functional" execute_perf_test access_tracking_perf_test; do
 		args+=(-a "$("$LAB/selftests" "$kernel" patched "$name" 2>"$work/err")") || return
 	done
 	"$LAB/run" -k "$kernel" -s "$side" -m "$machine" -c "$cmdline" -t 900 \
-		"${args[@]}" -a "$TOP/tests/guest/execute_perf.sh" -- sh -c "$script" sh "$@" \
+		"${args[@]}" -a "$TOP/tests/guest/execute_perf.sh" -a "$TOP/tests/guest/access_tracking.sh" -- sh -c "$script" sh "$@" \
 		>"$work/out" 2>"$work/err"
 }
 
@@ -68,6 +67,9 @@ for kernel; do
 	check_kernel "$kernel"
 	status=0 left=kept
 	[ "$kernel" != 6.1 ] || left=zapped
+	# 6.1's multi-gen LRU does not look at what a guest accesses.
+	aging=lru_gen
+	[ "$kernel" != 6.1 ] || aging=page_idle
 	boot "$kernel" stock amd '' "./$functional" "sh execute_perf.sh $left" || status=$?
 	ok "$kernel stock: runs" lab_says 0
 	if [ "$kernel" = 6.1 ]; then
@@ -81,7 +83,7 @@ for kernel; do
 		# With auto, the default, only a CPU with the erratum has the mitigation on.
 		commands=("grep -x $([ $mode = intel: ] && echo Y || echo N) /sys/module/kvm/parameters/nx_huge_pages"
 			  ./nx_huge_pages_test.sh "./$functional")
-		[ $mode != amd: ] || commands+=("sh execute_perf.sh kept")
+		[ $mode != amd: ] || commands+=("sh execute_perf.sh kept" "sh access_tracking.sh $aging")
 		status=0
 		boot "$kernel" patched "${mode%:*}" "${mode#*:}" "${commands[@]}" || status=$?
 		ok "$kernel patched, $mode runs" lab_says 0

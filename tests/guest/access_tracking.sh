@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0
 #
 # Runs in the lab: what access_tracking_perf_test marks and counts, refuses and puts
-# back. Needs 2 CPUs, 1G of memory that ends off a multiple of 64 pages, and 16 free
+# back. Needs 2 CPUs, memory that ends off a multiple of 64 pages, and 16 free
 # huge pages. The kernel's own test, if it is here as `kernels_own`, must fail where
 # memory ends like that.
 #
