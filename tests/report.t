@@ -181,6 +181,10 @@ sed -i '/^# case seed-half/,/^# status 0/d; ' r/stock-3/output
 sed -i '/^cases/d' r/stock-3/run.txt
 ok "a case that one run lacks" notes "case seed-half is left out, not all runs have it" "$report" r
 
+fresh
+sed -i "s/^\(Executing after recovery *: *\)[0-9]*/\1$(printf '9%.0s' {1..5000})/" r/stock-1/output
+ok "a number that is none" notes "case seed-all has no again_ns" "$report" r
+
 # What can't be compared
 # differs TEXT SED FILE...: refused with TEXT once FILEs were edited; not with --force.
 differs()
@@ -196,6 +200,9 @@ ok "another machine" differs "not comparable: machine is 'amd' and 'intel'" 's/^
 ok "another clock" differs "not comparable: clock is 'instructions' and 'time'" 's/^clock: .*/clock: time/' r/patched-*/run.txt
 ok "another mode of the MMU" differs "not comparable: tdp_mmu is 'N' and 'Y'" 's/^# tdp_mmu: .*/# tdp_mmu: N/' r/patched-*/output
 ok "another version" differs "not comparable: the versions are 6.1.190-1 and 6.1.192-3" 's/^version: .*/version: 6.1.190-1/' r/stock-*/run.txt
+fresh
+sed -i 's/^# thp: .*/# thp: always/' r/patched-1/output
+ok "what may make a difference is noted" notes "not the same everywhere: thp is 'always' and 'madvise'" "$report" r
 ok "other options" refuses 2 "case seed-all is './execute_perf_test -b 128M" bash -c 'rm -rf r; cp -r "$1" r
 	sed -i "/^# case seed-all/s/64M/128M/" r/patched-1/output; exec "$0" r' "$report" "$runs"
 fresh
