@@ -90,6 +90,7 @@ ok "... the mitigation's state" says 'itlb_multihit: KVM: Mitigation: VMX disabl
 ok "... KVM's parameters" says 'ept: Y'
 ok "... the huge pages" says 'hugepages_2048kB: 3, free: 1'
 ok "... THP" says 'thp: madvise'
+ok "... the build of KVM, which tells the kernels apart" grep -q '^side: .*, kvm 0123456789ABCDEF$' results/run-1/run.txt
 ok "... the governor, with a warning" says 'warning: the CPU frequency varies'
 ok "... what is changed" says 'nx_huge_pages: N -> force'
 ok "... and how far" says 'nr_hugepages: 3 -> 38'
@@ -263,5 +264,5 @@ ok "none of them left results" test ! -e won
 # From its input: another user may not be let into this folder.
 nobody=(env -u SYSFS_ROOT)
 [ "$(id -u)" != 0 ] || nobody=(setpriv --reuid 65534 --clear-groups "${nobody[@]}")
-ok "not root" refuses 2 'run it as root' bash -c '"${@:1}" sh -s -- -y <"$0"' "$LAB/measure" "${nobody[@]}"
+ok "not root" refuses 2 'run it as root' bash -c 'cd / && exec "${@:1}" sh -s -- -y <"$0"' "$LAB/measure" "${nobody[@]}"
 done_testing
