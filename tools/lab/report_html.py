@@ -40,12 +40,13 @@ th, td { padding: .22rem .6rem; border-bottom: 1px solid var(--line); text-align
 th:first-child, td:first-child, .text td, .text th { text-align: left; }
 tr.total td { font-weight: 600; }
 tr.differs td { background: var(--card); font-weight: 600; }
-.text td { overflow-wrap: anywhere; min-width: 6rem; }
+.text td:first-child { white-space: nowrap; }
 figure { margin: .8rem 0; }
 svg { width: 100%; height: auto; }
 svg text { font-family: system-ui, sans-serif; }
 code { font-size: .9em; }
 @media print { body { padding: 0; max-width: none; font-size: 10pt; } h2 { break-after: avoid; }
+  .answer { grid-template-columns: repeat(3, 1fr); }
   figure, tr, .answer div { break-inside: avoid; } }
 """
 
