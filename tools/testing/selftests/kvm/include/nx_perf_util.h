@@ -241,7 +241,7 @@ static inline bool nx_worker_runtime_ns(u64 *ns)
 		return false;
 
 	len = strlen(path);
-	strcpy(path + len, "/sched");
+	snprintf(path + len, sizeof(path) - len, "/sched");
 	f = fopen(path, "r");
 	while (f && !found && fgets(line, sizeof(line), f)) {
 		found = sscanf(line, "se.sum_exec_runtime : %lu.%6lu", &ms, &frac) == 2;
@@ -253,7 +253,7 @@ static inline bool nx_worker_runtime_ns(u64 *ns)
 	if (found)
 		return true;
 
-	strcpy(path + len, "/schedstat");
+	snprintf(path + len, sizeof(path) - len, "/schedstat");
 	if (access(path, R_OK))
 		return false;
 	*ns = nx_read_number(path, "");

@@ -247,7 +247,7 @@ static inline void nx_restore_setting(enum nx_setting_id id)
 	if (!nx_settings[id].changed)
 		return;
 
-	strcpy(saved, nx_settings[id].saved);
+	memcpy(saved, nx_settings[id].saved, sizeof(saved));
 	nx_write_setting(id, "%s", saved);
 }
 
