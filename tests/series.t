@@ -182,9 +182,9 @@ ok "-f drops them" tree -f "$base"
 ok "... and takes the series" grep -qx '/\* newest \*/' "$t/lib/new.c"
 
 # An edit that does not apply is named.
-sed -i '0,/^ \(.*\)/s// \1 not so/' "$clone/series/01-policy/all.patch"
+sed -i '0,/^ \(.*\)/s// \1 not so/' "$clone/series/01-policy/$base.patch"
 ok "an edit that does not apply: kernel, file, hunk" \
-	refuses 1 "series/01-policy/all.patch does not apply to $base: lib/Kconfig.debug, hunk @@ -" \
+	refuses 1 "series/01-policy/$base.patch does not apply to $base: MAINTAINERS, hunk @@ -" \
 	"$clone/tools/lab/tree" "$base"
 git -C "$clone" checkout -q series/01-policy
 mv "$clone/Kconfig" "$work/"
