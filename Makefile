@@ -2,7 +2,7 @@
 
 KERNEL ?= $(shell KDIR='$(KDIR)' bash -c '. tools/lab/lib.sh; default_kernel')
 
-.PHONY: help bench bench-access check check-builds check-debug check-lab check-matrix check-selftests codegen kunit tree patches refresh fetch clean check-report bundle apply unapply
+.PHONY: help bench bench-access check check-builds check-debug check-lab check-matrix check-selftests codegen kunit tree patches refresh fetch clean check-report bundle apply unapply lint
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -44,6 +44,9 @@ codegen: ## what the compiler makes of the series for KERNEL (V=-v: instructions
 
 kunit: ## the policy's KUnit suite under UML, as ./tools/testing/kunit/kunit.py run
 	@tools/testing/kunit/kunit.py run
+
+lint: ## what checkpatch, W=1, sparse and kernel-doc say of the series for KERNEL
+	@tools/lab/lint $(KERNEL)
 
 tree: ## prepare KERNEL's source tree with the series, print its path
 	@tools/lab/tree $(KERNEL)

@@ -13,7 +13,7 @@ trap 'exit 130' INT
 trap 'exit 143' TERM
 
 tree=$TOP/tools/lab/tree
-for tool in source tree patches refresh; do
+for tool in source tree patches refresh lint; do
 	ok "$tool -h" bash -c '"$0" -h | grep -q ^usage:' "$TOP/tools/lab/$tool"
 	ok "$tool with a wrong option" bash -c '"$0" -Z 2>/dev/null; [ $? = 2 ]' "$TOP/tools/lab/$tool"
 	ok "$tool without a kernel" bash -c '"$0" 2>/dev/null; [ $? = 2 ]' "$TOP/tools/lab/$tool"
