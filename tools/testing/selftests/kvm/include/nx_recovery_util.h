@@ -93,7 +93,7 @@ static inline unsigned int nx_parse_uint(const char *what, const char *str)
 
 /*
  * Host-wide settings.  The order is the order of restoring: the mitigation goes
- * after the worker's so that that is back at its usual pace before pages are zapped.
+ * after the worker's, so that it is back at its usual pace before pages are zapped.
  */
 enum nx_setting_id {
 	NX_RECOVERY_RATIO,
