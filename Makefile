@@ -2,7 +2,7 @@
 
 KERNEL ?= $(shell KDIR='$(KDIR)' bash -c '. tools/lab/lib.sh; default_kernel')
 
-.PHONY: help bench bench-access check check-builds check-debug check-lab check-matrix check-selftests codegen kunit tree patches refresh fetch clean check-report bundle apply unapply lint
+.PHONY: $(shell sed -n 's/:.* \#\# .*//p' $(MAKEFILE_LIST))
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -29,6 +29,9 @@ check-debug: ## the functional test on kernels with lockdep, KASAN and their kin
 
 check-lab: ## what tools/lab/run passes on, refuses and leaves behind
 	@tests/check tests/full/lab.t tests/full/bundle.t
+
+check-lint: ## make lint for each kernel, and that it finds what is wrong
+	@tests/check tests/full/lint.t
 
 check-matrix: ## the functional test on every kernel, machine, paging mode and side: a table
 	@tools/lab/matrix
