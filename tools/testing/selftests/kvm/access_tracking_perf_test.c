@@ -779,7 +779,7 @@ static void mark_idle(void)
 
 	r->marked = check_idle(true);
 	if (!r->marked.units)
-		nx_skip("%s can't track any of the guest's %lu pages: %lu are HugeTLB, %lu on no LRU list, %lu not present",
+		nx_skip("%s tracks none of %lu pages: %lu are HugeTLB, %lu off LRU, %lu absent",
 			mechanisms[mechanism], (long)r->marked.pages, (long)r->marked.huge,
 			(long)r->marked.off_lru, (long)r->marked.absent);
 }
@@ -973,7 +973,7 @@ static bool judge(struct result *r)
 	accessed = idle > r->still_idle ? idle - r->still_idle : 0;
 	if (accessed * 100 < units * MIN_ACCESSED_PERCENT)
 		failed |= complain(excuse(r->still_idle),
-				   "'%s': %lu of %lu units were idle, and %lu still were after it: accessed were %lu.%lu %%, not %u %%",
+				   "'%s': %lu of %lu units were idle, %lu stayed so: accessed %lu.%lu %%, not %u %%",
 				   r->what, (long)idle, (long)units, (long)r->still_idle,
 				   (long)permille(accessed, units) / 10,
 				   (long)permille(accessed, units) % 10, MIN_ACCESSED_PERCENT);
@@ -988,7 +988,7 @@ static void print_facts(void)
 	printf("\n%-30s: %s, %s\n", "Mechanism", mechanisms[mechanism], why);
 	printf("%-30s: %lu of %lu pages", "Tracked units", (long)t->units, (long)t->pages);
 	if (mechanism == PAGE_IDLE_BITMAP)
-		printf(": %lu tails of compound pages, %lu HugeTLB, %lu on no LRU list, %lu unreadable, %lu not present, of which %lu swapped",
+		printf(": %lu tails, %lu HugeTLB, %lu off LRU, %lu unreadable, %lu absent (%lu swapped)",
 		       (long)t->tails, (long)t->huge, (long)t->off_lru, (long)t->blind,
 		       (long)t->absent, (long)t->swapped);
 	printf("\n");
