@@ -21,6 +21,9 @@ bench-access: ## access_tracking_perf_test on KERNEL, the kernel's own against o
 check: ## run every test (T="tests/NAME.t ..." runs some)
 	@tests/check $(T)
 
+check-apply: ## make apply and unapply, on a cut-down tree
+	@tests/check tests/full/apply.t
+
 check-builds: ## compile KVM as modules, without SMM, for i386; compare symbol CRCs
 	@tests/check tests/full/builds.t tests/full/crc.t
 

@@ -23,7 +23,7 @@ not()
 
 measure() { ./access_tracking_perf_test -w off "$@" >$out 2>&1; }
 
-# unit N: 1 tracked units, 2 pages, 3 tails, 4 HugeTLB, 5 off LRU, 6 unreadable, 7 absent.
+# unit N: 1 tracked units, 2 pages, 3 tails, 4 HugeTLB, 5 off LRU, 6 unread, 7 absent.
 unit() { sed -n 's/^Tracked units *: //p' $out | sed 's/[^0-9][^0-9]*/ /g' | cut -d ' ' -f "$1"; }
 
 # expect WHAT GOT OPERATOR VALUE, the operator being one of test's.

@@ -988,7 +988,7 @@ static void print_facts(void)
 	printf("\n%-30s: %s, %s\n", "Mechanism", mechanisms[mechanism], why);
 	printf("%-30s: %lu of %lu pages", "Tracked units", (long)t->units, (long)t->pages);
 	if (mechanism == PAGE_IDLE_BITMAP)
-		printf(": %lu tails, %lu HugeTLB, %lu off LRU, %lu unreadable, %lu absent (%lu swapped)",
+		printf(": %lu tails, %lu HugeTLB, %lu off LRU, %lu unread, %lu absent, %lu swapped",
 		       (long)t->tails, (long)t->huge, (long)t->off_lru, (long)t->blind,
 		       (long)t->absent, (long)t->swapped);
 	printf("\n");

@@ -4,7 +4,7 @@
 # make apply and unapply: the series on a branch of a user's own tree. The tree is one
 # base, cut down to the files that the series edits.
 
-. "$(dirname "$0")/../tools/lab/lib.sh"
+. "$(dirname "$0")/../../tools/lab/lib.sh"
 . "$TOP/tools/lab/series.sh"
 . "$TOP/tests/tap.sh"
 
