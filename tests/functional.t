@@ -83,7 +83,8 @@ for kernel; do
 		# With auto, the default, only a CPU with the erratum has the mitigation on.
 		commands=("grep -x $([ $mode = intel: ] && echo Y || echo N) /sys/module/kvm/parameters/nx_huge_pages"
 			  ./nx_huge_pages_test.sh "./$functional")
-		[ $mode != amd: ] || commands+=("sh execute_perf.sh kept" "sh access_tracking.sh $aging")
+		[ $mode != amd: ] ||
+			commands=("sh access_tracking.sh $aging" "${commands[@]}" "sh execute_perf.sh kept")
 		status=0
 		boot "$kernel" patched "${mode%:*}" "${mode#*:}" "${commands[@]}" || status=$?
 		ok "$kernel patched, $mode runs" lab_says 0
