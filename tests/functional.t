@@ -27,16 +27,26 @@ done'
 # boot KERNEL SIDE MACHINE CMDLINE COMMAND...: the output in $work/out.
 boot()
 {
-	local kernel=$1 side=$2 machine=$3 cmdline=$4 name args=()
+	local kernel=$1 side=$2 machine=$3 cmdline=$4 name status try args=()
 	shift 4
 
 	msg "$kernel $side, $machine, ${cmdline:-default}"
 	for name in "$functional" execute_perf_test access_tracking_perf_test; do
 		args+=(-a "$("$LAB/selftests" "$kernel" patched "$name" 2>"$work/err")") || return
 	done
-	"$LAB/run" -k "$kernel" -s "$side" -m "$machine" -c "$cmdline" -t 900 \
-		"${args[@]}" -a "$TOP/tests/guest/execute_perf.sh" -a "$TOP/tests/guest/access_tracking.sh" -- sh -c "$script" sh "$@" \
-		>"$work/out" 2>"$work/err"
+	# Stock 7.3.4 has a race that slots which are deleted and added again run into,
+	# rarely: a vCPU's fault on such a slot then isn't for the page that is mapped
+	# by now. That's not what is tested here, so try again.
+	for try in 1 2 3; do
+		status=0
+		"$LAB/run" -k "$kernel" -s "$side" -m "$machine" -c "$cmdline" -t 900 \
+			"${args[@]}" -a "$TOP/tests/guest/execute_perf.sh" -a "$TOP/tests/guest/access_tracking.sh" \
+			-- sh -c "$script" sh "$@" >"$work/out" 2>"$work/err" || status=$?
+		[ "$status" = 123 ] && [ "$kernel" = 7.3 ] &&
+			grep -q 'WARNING: .*tdp_mmu.c:[0-9]* at kvm_tdp_mmu_map' "$work/err" || break
+		msg "attempt $try: the kernel warned in kvm_tdp_mmu_map()"
+	done
+	return "$status"
 }
 
 # lab_says STATUS: the lab found no fault with the boot, or the one that is expected.
