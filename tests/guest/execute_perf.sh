@@ -11,6 +11,9 @@ out=/tmp/out
 echo force >$kvm/nx_huge_pages
 echo 34 >/proc/sys/vm/nr_hugepages
 
+parameters() { cat $kvm/nx_huge_pages_recovery_*; }
+before=$(parameters)
+
 # not COMPLAINT: note a failure, with what the test said.
 not()
 {
@@ -82,8 +85,8 @@ refuses 1 'belongs to no option' 17
 refuses 4 'free huge pages, .*nr_hugepages' -b 4G -s anonymous_hugetlb_1gb
 refuses 4 'guest mode' -m 99
 
-# Cut off in the middle, the parameters are as they were.
-before=$(cat $kvm/nx_huge_pages_recovery_*)
+# Ended or cut off in the middle, the parameters are as they were.
+[ "$(parameters)" = "$before" ] || not "leaves the parameters changed"
 for signal in INT TERM; do
 	./execute_perf_test -s anonymous_hugetlb_2mb -b 32M -i 1000000 -p 100 -r 7 >$out 2>&1 &
 	while kill -0 $! 2>/dev/null && [ "$(cat $kvm/nx_huge_pages_recovery_ratio)" != 0 ]; do
@@ -91,7 +94,7 @@ for signal in INT TERM; do
 	done
 	kill -$signal $! || not "ended by itself"
 	wait $!
-	[ "$(cat $kvm/nx_huge_pages_recovery_*)" = "$before" ] || not "SIG$signal leaves the parameters changed"
+	[ "$(parameters)" = "$before" ] || not "SIG$signal leaves the parameters changed"
 done
 
 # Without privileges for what it is asked to set.
