@@ -64,7 +64,7 @@ for base in $KERNELS; do
 		local folder
 
 		while read -r folder; do
-			[ -z "$(series_edit "$folder" "$base")$(series_files "$folder" "$base")" ] ||
+			[ -z "$(series_edits "$folder" "$base")$(series_files "$folder" "$base")" ] ||
 				head -n 1 "$(series_message "$folder" "$base")"
 		done < <(series_folders)
 	}

@@ -6,7 +6,8 @@
 #   message, message.BASE   subject and changelog; the second where a base's differs
 #   files                   what it adds: `[BASE,BASE: ]FROM[ => TO]` a line, FROM in this
 #                           repository, TO in the kernel (the same path unless given)
-#   all.patch, BASE.patch   the edit to files that the kernel has; BASE's own goes first
+#   all.patch, BASE.patch   the edit to files that the kernel has: what is the same for all
+#                           bases, then what is BASE's own
 #
 # A folder that holds nothing for a base makes no commit there.
 
@@ -44,7 +45,7 @@ series_folders()
 
 # series_for FOLDER NAME BASE: the path of what FOLDER has under NAME for BASE.
 series_message() { series_pick "$1/message.$2" "$1/message"; }
-series_edit() { series_pick "$1/$2.patch" "$1/all.patch"; }
+series_edits() { find "$1" \( -name all.patch -o -name "$2.patch" \) -size +0 | sort -r; }
 series_pick()
 {
 	local file
@@ -93,11 +94,10 @@ series_apply()
 	local repo=$1 folder=$3 base=$4 edit said from to mode blob
 	local -x GIT_INDEX_FILE=$2
 
-	edit=$(series_edit "$folder" "$base")
-	if [ -n "$edit" ] && [ -s "$edit" ]; then
+	while read -r edit; do
 		said=$(git -C "$repo" apply --cached --whitespace=nowarn "$edit" 2>&1) ||
 			series_complain "$base" "$edit" "$said"
-	fi
+	done < <(series_edits "$folder" "$base")
 	while read -r from to; do
 		[ -f "$TOP/$from" ] || die "${folder#"$TOP/"}/files names $from, which is not here"
 		mode=100644
