@@ -106,21 +106,14 @@ static const char * const warn_only_names[] = {
 };
 
 /* The command line. */
+static struct nx_vm_params vm_params = NX_VM_DEFAULTS;
+
 static struct params {
-	u32 nr_vcpus;
-	u64 vcpu_bytes;
-	enum vm_mem_backing_src_type src;
-	u32 nr_slots;
-	bool overlap;
 	u32 rounds;
 	u32 nr_markers;
 	enum mechanism mechanism;
 	enum warn_only warn_only;
 } params = {
-	.nr_vcpus = 1,
-	.vcpu_bytes = 1UL << 30,
-	.src = DEFAULT_VM_MEM_SRC,
-	.nr_slots = 1,
 	.rounds = 1,
 	.nr_markers = 1,
 };
@@ -163,7 +156,6 @@ struct scan {
 	u64 entries[CHUNK_PAGES];
 	/* The page frames of what is present, ascending. */
 	u64 pfns[CHUNK_PAGES];
-	u64 spare[CHUNK_PAGES];
 	u32 nr;
 	u32 pos;
 
@@ -220,33 +212,11 @@ static u64 elapsed_ns(struct timespec start)
 	return elapsed.tv_sec * 1000000000ULL + elapsed.tv_nsec;
 }
 
-/* Sort by eleven bits at a time, which is what fits into a level 1 cache. */
-static void sort_pfns(struct scan *s)
+static int compare_pfns(const void *a, const void *b)
 {
-	u64 *from = s->pfns, *to = s->spare, *tmp, all = 0;
-	u32 count[2048], i, sum, nr;
-	int shift;
+	u64 x = *(const u64 *)a, y = *(const u64 *)b;
 
-	for (i = 0; i < s->nr; i++)
-		all |= from[i];
-
-	for (shift = 0; all >> shift; shift += 11) {
-		memset(count, 0, sizeof(count));
-		for (i = 0; i < s->nr; i++)
-			count[from[i] >> shift & 2047]++;
-		for (i = 0, sum = 0; i < 2048; i++) {
-			nr = count[i];
-			count[i] = sum;
-			sum += nr;
-		}
-		for (i = 0; i < s->nr; i++)
-			to[count[from[i] >> shift & 2047]++] = from[i];
-		tmp = from;
-		from = to;
-		to = tmp;
-	}
-	if (from != s->pfns)
-		memcpy(s->pfns, from, s->nr * sizeof(*from));
+	return (x > y) - (x < y);
 }
 
 /* Read all that can be read, return the bytes. */
@@ -297,7 +267,7 @@ static void scan_pages(struct scan *s, u64 hva, u32 nr)
 		s->pfns[s->nr++] = entry;
 	}
 	if (!ascending)
-		sort_pfns(s);
+		qsort(s->pfns, s->nr, sizeof(*s->pfns), compare_pfns);
 }
 
 /* The next words of the bitmap that the page frames are in. */
@@ -421,7 +391,7 @@ static void verify_pages(struct scan *s, u64 hva, u32 nr)
 /* Call @fn for the scan's part of the guest's memory, a chunk at a time. */
 static void walk_chunks(struct scan *s, void (*fn)(struct scan *s, u64 hva, u32 nr))
 {
-	u64 slot_size = memstress_args.size / params.nr_slots;
+	u64 slot_size = memstress_args.size / vm_params.nr_slots;
 	u64 offset, size;
 
 	for (offset = s->start; offset < s->end; offset += size) {
@@ -926,7 +896,7 @@ static const char *excuse(u64 idle)
 		return "this host is a virtual machine itself, in which accesses may go unseen";
 	if (nx_read_number("/proc/sys/kernel/numa_balancing", ""))
 		return "NUMA balancing is on, whose hinting faults hide accesses";
-	if (idle <= (u64)MAX_TLB_ENTRIES * params.nr_vcpus)
+	if (idle <= (u64)MAX_TLB_ENTRIES * vm_params.nr_vcpus)
 		return "the TLBs may have held as much";
 	return NULL;
 }
@@ -1009,14 +979,14 @@ static void run_test(enum vm_guest_mode mode, void *unused)
 	bool failed = false;
 	u32 i;
 
-	vm = memstress_create_vm(mode, params.nr_vcpus, params.vcpu_bytes, params.nr_slots,
-				 params.src, !params.overlap);
+	vm = memstress_create_vm(mode, vm_params.nr_vcpus, vm_params.vcpu_bytes,
+				 vm_params.nr_slots, vm_params.src, !vm_params.overlap);
 	printf("guest physical test memory offset: 0x%lx\n\n", (long)memstress_args.gpa);
 
 	begin_lru_gen();
 	nr_results = 0;
-	pthread_barrier_init(&barrier, NULL, params.nr_vcpus + 1);
-	memstress_start_vcpu_threads(params.nr_vcpus, vcpu_thread);
+	pthread_barrier_init(&barrier, NULL, vm_params.nr_vcpus + 1);
+	memstress_start_vcpu_threads(vm_params.nr_vcpus, vcpu_thread);
 
 	print_time("Populating memory", run_vcpus(100));
 	print_time("Writing to populated memory", run_vcpus(100));
@@ -1031,7 +1001,7 @@ static void run_test(enum vm_guest_mode mode, void *unused)
 
 	WRITE_ONCE(done, true);
 	pthread_barrier_wait(&barrier);
-	memstress_join_vcpu_threads(params.nr_vcpus);
+	memstress_join_vcpu_threads(vm_params.nr_vcpus);
 	WRITE_ONCE(done, false);
 	pthread_barrier_destroy(&barrier);
 	memstress_destroy_vm(vm);
@@ -1056,19 +1026,11 @@ static u32 parse_name(const char *what, const char *str, const char * const name
 
 static void print_help(const char *name)
 {
-	printf("usage: %s [-h] [-m mode] [-v vcpus] [-b size] [-s source] [-x slots] [-o]\n"
+	printf("usage: %s [-h] " NX_VM_USAGE "\n"
 	       "       [-r rounds] [-a mechanism] [-t threads] [-w auto|on|off]\n\n"
 	       " -h: Display this help.\n", name);
-	guest_modes_help();
-	printf(" -v: The number of vCPUs, default %u.  Several of them contend for KVM's locks.\n"
-	       " -b: The bytes of memory per vCPU, default 1G.  The suffixes are K, M, G and T.\n",
-	       params.nr_vcpus);
-	backing_src_help("-s");
-	printf(" -x: Split the memory into this many memslots, default %u.  Each adds a search to\n"
-	       "     what KVM does for a page.\n"
-	       " -o: Overlap, i.e. every vCPU accesses all of the memory in place of its part of it.\n"
-	       "     Has the vCPUs contend for the same pages.\n"
-	       " -r: How often to mark and access the memory, default %u, to see the times settle.\n"
+	nx_print_vm_help(&vm_params);
+	printf(" -r: How often to mark and access all of it, default %u, to see the times settle.\n"
 	       " -t: How many threads mark the memory, default %u.  More of them help only where KVM\n"
 	       "     doesn't take its MMU lock for it.\n"
 	       " -a: What to mark the memory with: page_idle, lru_gen, or 'auto' (the default), which\n"
@@ -1077,7 +1039,7 @@ static void print_help(const char *name)
 	       " -w: Only warn if less than %u %% of the memory was idle and then accessed: on, off, or\n"
 	       "     'auto' (the default), i.e. when it may not be KVM's fault: in a virtual machine,\n"
 	       "     with NUMA balancing, or if a TLB can hold as much as was still idle.\n\n",
-	       params.nr_slots, params.rounds, params.nr_markers, MIN_ACCESSED_PERCENT);
+	       params.rounds, params.nr_markers, MIN_ACCESSED_PERCENT);
 }
 
 int main(int argc, char *argv[])
@@ -1086,26 +1048,8 @@ int main(int argc, char *argv[])
 
 	guest_modes_append_default();
 
-	while ((opt = getopt(argc, argv, "hm:v:b:s:x:or:t:a:w:")) != -1) {
+	while ((opt = getopt(argc, argv, "h" NX_VM_OPTIONS "r:t:a:w:")) != -1) {
 		switch (opt) {
-		case 'm':
-			nx_parse_guest_mode("-m", optarg);
-			break;
-		case 'v':
-			params.nr_vcpus = nx_parse_uint("-v", optarg);
-			break;
-		case 'b':
-			params.vcpu_bytes = nx_parse_size("-b", optarg);
-			break;
-		case 's':
-			params.src = nx_parse_backing_src("-s", optarg);
-			break;
-		case 'x':
-			params.nr_slots = nx_parse_uint("-x", optarg);
-			break;
-		case 'o':
-			params.overlap = true;
-			break;
 		case 'r':
 			params.rounds = nx_parse_uint("-r", optarg);
 			break;
@@ -1122,6 +1066,8 @@ int main(int argc, char *argv[])
 			print_help(argv[0]);
 			return 0;
 		default:
+			if (nx_parse_vm_option(&vm_params, opt, optarg))
+				break;
 			fprintf(stderr, "%s -h explains the options\n", argv[0]);
 			return KSFT_FAIL;
 		}
@@ -1132,7 +1078,7 @@ int main(int argc, char *argv[])
 	nx_require_kvm();
 	nx_check_range("-r", params.rounds, 1000000);
 	nx_check_range("-t", params.nr_markers, KVM_MAX_VCPUS);
-	nx_check_vm(params.nr_vcpus, params.vcpu_bytes, params.nr_slots, params.src);
+	nx_check_vm(&vm_params);
 
 	page_size = getpagesize();
 	results = calloc(2 * params.rounds, sizeof(*results));

@@ -65,12 +65,9 @@ struct counters {
 };
 
 /* The command line. */
+static struct nx_vm_params vm_params = NX_VM_DEFAULTS;
+
 static struct params {
-	u32 nr_vcpus;
-	u64 vcpu_bytes;
-	enum vm_mem_backing_src_type src;
-	u32 nr_slots;
-	bool overlap;
 	u32 iterations;
 	/* Log every n-th slot, zero is for none. */
 	u32 log_every;
@@ -80,10 +77,6 @@ static struct params {
 	bool set_ratio;
 	u32 ratio;
 } params = {
-	.nr_vcpus = 1,
-	.vcpu_bytes = 1UL << 30,
-	.src = DEFAULT_VM_MEM_SRC,
-	.nr_slots = 1,
 	.iterations = 1,
 };
 
@@ -99,12 +92,12 @@ static bool done;
 
 static u64 mem_size(void)
 {
-	return params.nr_vcpus * params.vcpu_bytes;
+	return vm_params.nr_vcpus * vm_params.vcpu_bytes;
 }
 
 static u64 slot_size(void)
 {
-	return mem_size() / params.nr_slots;
+	return mem_size() / vm_params.nr_slots;
 }
 
 static void guest_code(u64 start, u64 size)
@@ -171,7 +164,7 @@ static struct counters read_counters(void)
 	};
 	int i;
 
-	for (i = 0; i < params.nr_vcpus; i++)
+	for (i = 0; i < vm_params.nr_vcpus; i++)
 		c.pf_fixed += nx_vcpu_stat(vcpus[i], pf_fixed);
 	return c;
 }
@@ -217,7 +210,7 @@ static void start_logging(void)
 {
 	u32 slot;
 
-	for (slot = 0; slot < params.nr_slots; slot++) {
+	for (slot = 0; slot < vm_params.nr_slots; slot++) {
 		if (is_logged(slot))
 			vm_mem_region_set_flags(vm, slot + 1, KVM_MEM_LOG_DIRTY_PAGES);
 	}
@@ -295,26 +288,26 @@ static void print_worker(void)
 static void create_vm(enum vm_guest_mode mode)
 {
 	u64 pages = slot_size() / PAGE_SIZE;
-	u64 size = params.overlap ? mem_size() : params.vcpu_bytes;
+	u64 size = vm_params.overlap ? mem_size() : vm_params.vcpu_bytes;
 	u64 granularity = NX_HPAGE_SIZE;
 	int level = PG_LEVEL_2M;
 	u64 gpa = MEM_GPA;
 	u32 i;
 
-	vm = nx_vm_create(mode, params.nr_vcpus);
+	vm = nx_vm_create(mode, vm_params.nr_vcpus);
 	if ((MEM_GPA + mem_size()) / PAGE_SIZE > vm->max_gfn)
 		nx_die("-v and -b: no guest can address %lu bytes of memory here",
 		       (long)mem_size());
 
-	for (i = 0; i < params.nr_vcpus; i++) {
+	for (i = 0; i < vm_params.nr_vcpus; i++) {
 		vcpus[i] = vm_vcpu_add(vm, i, guest_code);
 		vcpu_args_set(vcpus[i], 2, gpa, size);
-		if (!params.overlap)
+		if (!vm_params.overlap)
 			gpa += size;
 	}
 
-	for (i = 0; i < params.nr_slots; i++)
-		vm_userspace_mem_region_add(vm, params.src, MEM_GPA + i * slot_size(), i + 1,
+	for (i = 0; i < vm_params.nr_slots; i++)
+		vm_userspace_mem_region_add(vm, vm_params.src, MEM_GPA + i * slot_size(), i + 1,
 					    pages, 0);
 
 	/*
@@ -322,8 +315,8 @@ static void create_vm(enum vm_guest_mode mode)
 	 * mapping can't be larger than the guest's, and a guest that walks as little
 	 * as it can is less of a noise.
 	 */
-	if (get_backing_src_pagesz(params.src) > NX_HPAGE_SIZE) {
-		granularity = get_backing_src_pagesz(params.src);
+	if (get_backing_src_pagesz(vm_params.src) > NX_HPAGE_SIZE) {
+		granularity = get_backing_src_pagesz(vm_params.src);
 		level = PG_LEVEL_1G;
 	}
 	virt_map_level(vm, MEM_GPA, MEM_GPA, DIV_ROUND_UP(mem_size(), granularity) * granularity,
@@ -339,10 +332,11 @@ static void run_test(enum vm_guest_mode mode, void *unused)
 	create_vm(mode);
 	pr_info("Testing guest mode: %s\n", vm_guest_mode_string(mode));
 	pr_info("guest physical test memory: [0x%lx, 0x%lx), %u slot%s\n", MEM_GPA,
-		(long)(MEM_GPA + mem_size()), params.nr_slots, params.nr_slots == 1 ? "" : "s");
+		(long)(MEM_GPA + mem_size()), vm_params.nr_slots,
+		vm_params.nr_slots == 1 ? "" : "s");
 
-	pthread_barrier_init(&barrier, NULL, params.nr_vcpus + 1);
-	for (i = 0; i < params.nr_vcpus; i++)
+	pthread_barrier_init(&barrier, NULL, vm_params.nr_vcpus + 1);
+	for (i = 0; i < vm_params.nr_vcpus; i++)
 		TEST_ASSERT(!pthread_create(&threads[i], NULL, vcpu_thread, (void *)(long)i),
 			    "pthread_create() failed");
 
@@ -370,7 +364,7 @@ static void run_test(enum vm_guest_mode mode, void *unused)
 
 	WRITE_ONCE(done, true);
 	pthread_barrier_wait(&barrier);
-	for (i = 0; i < params.nr_vcpus; i++)
+	for (i = 0; i < vm_params.nr_vcpus; i++)
 		pthread_join(threads[i], NULL);
 	WRITE_ONCE(done, false);
 	pthread_barrier_destroy(&barrier);
@@ -386,16 +380,16 @@ static void parse_pcpus(void)
 	u32 n = 0;
 
 	while ((item = strsep(&pos, ","))) {
-		if (n > params.nr_vcpus)
+		if (n > vm_params.nr_vcpus)
 			break;
 		pcpus[n++] = nx_parse_uint("-c", item);
 	}
-	if (n < params.nr_vcpus || item)
+	if (n < vm_params.nr_vcpus || item)
 		nx_die("-c needs a CPU for each of %u vCPUs, and maybe one for the main thread",
-		       params.nr_vcpus);
+		       vm_params.nr_vcpus);
 	free(list);
 
-	for (n--; n >= params.nr_vcpus; n--)
+	for (n--; n >= vm_params.nr_vcpus; n--)
 		pin_to(pcpus[n]);
 }
 
@@ -411,19 +405,11 @@ static void check_mitigation(void)
 
 static void print_help(const char *name)
 {
-	printf("usage: %s [-h] [-m mode] [-v vcpus] [-b size] [-s source] [-x slots] [-o]\n"
+	printf("usage: %s [-h] " NX_VM_USAGE "\n"
 	       "       [-i iterations] [-d slots] [-c pcpus] [-p period_ms] [-r ratio]\n\n"
 	       " -h: Display this help.\n", name);
-	guest_modes_help();
-	printf(" -v: The number of vCPUs, default %u.  Several contend for KVM's locks.\n"
-	       " -b: The bytes of memory per vCPU, default 1G.  The suffixes are K, M, G and T.\n",
-	       params.nr_vcpus);
-	backing_src_help("-s");
-	printf(" -x: Split the memory into this many memslots, default %u.  KVM has to search for\n"
-	       "     a memslot, more of them show what that costs.\n"
-	       " -o: Overlap, i.e. every vCPU accesses all of the memory in place of its part of it.\n"
-	       "     Has the vCPUs contend for the same pages.\n"
-	       " -i: How often to execute again, default %u, to see the times settle.\n"
+	nx_print_vm_help(&vm_params);
+	printf(" -i: How often to execute again, default %u, to see the times settle.\n"
 	       " -d: Dirty log these slots once they have been executed from: 'all', 'none' (the\n"
 	       "     default), or N for every Nth.  That's the worker's view of a live migration.\n"
 	       " -c: Pin the vCPUs, and the main thread, to these CPUs.  A comma separated list, e.g.\n"
@@ -432,7 +418,7 @@ static void print_help(const char *name)
 	       "     for the run, as waiting for the defaults takes hours.  That's host-wide, and is\n"
 	       "     put back on exit.  Holds the workers until all the memory has been executed from,\n"
 	       "     so that each run recovers the same.\n\n",
-	       params.nr_slots, params.iterations);
+	       params.iterations);
 }
 
 int main(int argc, char *argv[])
@@ -441,26 +427,8 @@ int main(int argc, char *argv[])
 
 	guest_modes_append_default();
 
-	while ((opt = getopt(argc, argv, "hm:v:b:s:x:oi:d:c:p:r:")) != -1) {
+	while ((opt = getopt(argc, argv, "h" NX_VM_OPTIONS "i:d:c:p:r:")) != -1) {
 		switch (opt) {
-		case 'm':
-			nx_parse_guest_mode("-m", optarg);
-			break;
-		case 'v':
-			params.nr_vcpus = nx_parse_uint("-v", optarg);
-			break;
-		case 'b':
-			params.vcpu_bytes = nx_parse_size("-b", optarg);
-			break;
-		case 's':
-			params.src = nx_parse_backing_src("-s", optarg);
-			break;
-		case 'x':
-			params.nr_slots = nx_parse_uint("-x", optarg);
-			break;
-		case 'o':
-			params.overlap = true;
-			break;
 		case 'i':
 			params.iterations = nx_parse_uint("-i", optarg);
 			break;
@@ -487,6 +455,8 @@ int main(int argc, char *argv[])
 			print_help(argv[0]);
 			return 0;
 		default:
+			if (nx_parse_vm_option(&vm_params, opt, optarg))
+				break;
 			fprintf(stderr, "%s -h explains the options\n", argv[0]);
 			return KSFT_FAIL;
 		}
@@ -495,7 +465,7 @@ int main(int argc, char *argv[])
 		nx_die("'%s' belongs to no option, see -h", argv[optind]);
 
 	nx_require_kvm();
-	nx_check_vm(params.nr_vcpus, params.vcpu_bytes, params.nr_slots, params.src);
+	nx_check_vm(&vm_params);
 	check_mitigation();
 	if (params.pcpus)
 		parse_pcpus();

@@ -113,35 +113,95 @@ static inline void nx_check_range(const char *what, u32 val, u32 max)
 
 #define NX_HUGEPAGES	"/sys/kernel/mm/hugepages/hugepages-%lukB/"
 
+/* What the perf tests' VMs have in common, and the options that set it. */
+struct nx_vm_params {
+	u32 nr_vcpus;
+	u64 vcpu_bytes;
+	enum vm_mem_backing_src_type src;
+	u32 nr_slots;
+	bool overlap;
+};
+
+#define NX_VM_OPTIONS	"m:v:b:s:x:o"
+#define NX_VM_USAGE	"[-m mode] [-v vcpus] [-b size] [-s source] [-x slots] [-o]"
+
+#define NX_VM_DEFAULTS								\
+{										\
+	.nr_vcpus = 1,								\
+	.vcpu_bytes = 1UL << 30,						\
+	.src = DEFAULT_VM_MEM_SRC,						\
+	.nr_slots = 1,								\
+}
+
+/* Returns false if it's none of NX_VM_OPTIONS. */
+static inline bool nx_parse_vm_option(struct nx_vm_params *p, int opt, const char *arg)
+{
+	switch (opt) {
+	case 'm':
+		nx_parse_guest_mode("-m", arg);
+		return true;
+	case 'v':
+		p->nr_vcpus = nx_parse_uint("-v", arg);
+		return true;
+	case 'b':
+		p->vcpu_bytes = nx_parse_size("-b", arg);
+		return true;
+	case 's':
+		p->src = nx_parse_backing_src("-s", arg);
+		return true;
+	case 'x':
+		p->nr_slots = nx_parse_uint("-x", arg);
+		return true;
+	case 'o':
+		p->overlap = true;
+		return true;
+	default:
+		return false;
+	}
+}
+
+static inline void nx_print_vm_help(const struct nx_vm_params *p)
+{
+	guest_modes_help();
+	printf(" -v: The number of vCPUs, default %u.  Several contend for KVM's locks.\n"
+	       " -b: The bytes of memory per vCPU, default 1G.  The suffixes are K, M, G and T.\n",
+	       p->nr_vcpus);
+	backing_src_help("-s");
+	printf(" -x: Split the memory into this many memslots, default %u.  KVM has to search for\n"
+	       "     a memslot, more of them show what that costs.\n"
+	       " -o: Overlap, i.e. every vCPU accesses all of the memory in place of its part of it.\n"
+	       "     Has the vCPUs contend for the same pages.\n",
+	       p->nr_slots);
+}
+
 /*
  * Check what makes a VM: -v, -b, -x and -s.  Say what is missing before the library
  * says that something failed.
  */
-static inline void nx_check_vm(u32 nr_vcpus, u64 vcpu_bytes, u32 nr_slots,
-			       enum vm_mem_backing_src_type src)
+static inline void nx_check_vm(const struct nx_vm_params *p)
 {
-	u64 page = get_backing_src_pagesz(src), size, need, have, reserved;
-	const char *name = vm_mem_backing_src_alias(src)->name;
+	u64 page = get_backing_src_pagesz(p->src), size, need, have, reserved;
+	const char *name = vm_mem_backing_src_alias(p->src)->name;
 	char path[80];
 
-	nx_check_range("-v", nr_vcpus,
+	nx_check_range("-v", p->nr_vcpus,
 		       min_t(u32, kvm_check_cap(KVM_CAP_MAX_VCPUS), KVM_MAX_VCPUS));
-	nx_check_range("-x", nr_slots, kvm_check_cap(KVM_CAP_NR_MEMSLOTS) - 1);
-	if (!vcpu_bytes || vcpu_bytes > ULONG_MAX / 2 / nr_vcpus)
+	nx_check_range("-x", p->nr_slots, kvm_check_cap(KVM_CAP_NR_MEMSLOTS) - 1);
+	if (!p->vcpu_bytes || p->vcpu_bytes > ULONG_MAX / 2 / p->nr_vcpus)
 		nx_die("-b must be more than 0 bytes, and less than half of all there can be");
 
-	size = nr_vcpus * vcpu_bytes;
-	if (size % nr_slots || size / nr_slots % page)
+	size = p->nr_vcpus * p->vcpu_bytes;
+	if (size % p->nr_slots || size / p->nr_slots % page)
 		nx_die("%lu bytes in %u slots: a slot of %s must be a multiple of %lu bytes",
-		       (long)size, nr_slots, name, (long)page);
-	if (vcpu_bytes % getpagesize())
+		       (long)size, p->nr_slots, name, (long)page);
+	if (p->vcpu_bytes % getpagesize())
 		nx_die("-b must be a multiple of the guest's page size, %d", getpagesize());
 
-	if (!is_backing_src_hugetlb(src)) {
+	if (!is_backing_src_hugetlb(p->src)) {
 		have = nx_read_number("/proc/meminfo", "MemAvailable:") * 1024;
 		if (size > have)
 			nx_die("%u times %lu bytes don't fit into the %lu bytes that are available",
-			       nr_vcpus, (long)vcpu_bytes, (long)have);
+			       p->nr_vcpus, (long)p->vcpu_bytes, (long)have);
 		return;
 	}
 
