@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The lab's PID 1: mount what a test may ask for, run the command in /lab.argv
- * (NUL-terminated words), report how it ended, power off.
+ * The lab's PID 1: mount what a test may ask for, load KVM if it is a module, run the
+ * command in /lab.argv (NUL-terminated words), report how it ended, power off.
  *
  * The kernel keeps ttyS0 for its console.  The command writes to ttyS1 (stdout)
  * and ttyS2 (stderr), and init writes "exit N" or "signal N" to ttyS3: nothing
@@ -52,6 +52,37 @@ static void mount_all(void)
 		if (mount(mounts[i].type, mounts[i].dir, mounts[i].type, 0,
 			  mounts[i].options) && mounts[i].required)
 			die(mounts[i].dir);
+	}
+}
+
+/* A packaged kernel has KVM as a module, whose options modprobe takes from /proc/cmdline. */
+static void load_kvm(void)
+{
+	static char cpuinfo[4096];
+	int fd = open("/proc/cpuinfo", O_RDONLY | O_CLOEXEC), status = 0;
+	const char *module;
+	pid_t child;
+
+	if (access("/lib/modules", F_OK))
+		return;
+	if (fd < 0 || read(fd, cpuinfo, sizeof(cpuinfo) - 1) <= 0)
+		die("/proc/cpuinfo");
+	close(fd);
+	if (strstr(cpuinfo, " vmx "))
+		module = "kvm_intel";
+	else if (strstr(cpuinfo, " svm "))
+		module = "kvm_amd";
+	else
+		return;
+
+	child = fork();
+	if (!child) {
+		execl("/bin/modprobe", "modprobe", module, NULL);
+		_exit(127);
+	}
+	if (child < 0 || waitpid(child, &status, 0) != child || status) {
+		errno = ENODEV;
+		die(module);
 	}
 }
 
@@ -112,6 +143,7 @@ int main(void)
 	char **argv;
 
 	mount_all();
+	load_kvm();
 	out = open_channel("/dev/ttyS1");
 	err = open_channel("/dev/ttyS2");
 	result = open_channel("/dev/ttyS3");

@@ -29,6 +29,8 @@ clone_trees() { echo "$LAB_CACHE/tree/$(digest "$TOP")"; }
 # at_series TREE: whether TREE has nothing but what the series made of it.
 at_series()
 {
+	# One that was stopped while it was made has no work.
+	[ "${1%.new}" = "$1" ] || return 0
 	[ -z "$(git -C "$1" status --porcelain -uno)" ] &&
 		[ "$(git -C "$1" rev-parse HEAD)" = \
 		  "$(git -C "$1" rev-parse -q --verify "refs/lab/${1#"$LAB_CACHE/tree/"}")" ]
@@ -147,10 +149,15 @@ series_commits()
 	echo "$tip"
 }
 
-# need_identity: see that commits and mails can have an author, the user.
+# need_identity: see that commits and mails can have an author, the user, and not one
+# whom git makes up from the names of the account and of the machine.
 need_identity()
 {
-	git var GIT_AUTHOR_IDENT >/dev/null 2>&1 && git var GIT_COMMITTER_IDENT >/dev/null 2>&1 ||
+	local given=(-c user.useConfigOnly=true)
+
+	[ -z "${EMAIL:-}" ] || given=()
+	git "${given[@]}" var GIT_AUTHOR_IDENT >/dev/null 2>&1 &&
+		git "${given[@]}" var GIT_COMMITTER_IDENT >/dev/null 2>&1 ||
 		usage_die "the commits need an author: git config --global user.name 'Your Name'; git config --global user.email you@example.org"
 }
 
