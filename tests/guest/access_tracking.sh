@@ -8,18 +8,11 @@
 #
 #   access_tracking.sh lru_gen|page_idle    what is to be used where the multi-gen LRU is on
 
+test=access_tracking_perf_test
+. ./perf.sh
+
 lru_gen=/sys/kernel/mm/lru_gen/enabled
 cgroups=/tmp/cgroups
-failed=0
-out=/tmp/out
-
-# not COMPLAINT: note a failure, with what the test said.
-not()
-{
-	echo "access_tracking: $1"
-	tail -n 20 $out
-	failed=1
-}
 
 measure() { ./access_tracking_perf_test -w off "$@" >$out 2>&1; }
 
@@ -110,32 +103,11 @@ echo 16 >/proc/sys/vm/nr_hugepages
 measure -b 32M -s anonymous_hugetlb_2mb
 [ $? = 4 ] && grep -q '8192 are HugeTLB' $out || not "HugeTLB: does not skip"
 
-# refuses STATUS TEXT OPTION...: one line on stderr.
-refuses()
-{
-	status=0 want=$1 text=$2
-	shift 2
-	./access_tracking_perf_test "$@" >/dev/null 2>$out || status=$?
-	[ $status = "$want" ] && [ "$(wc -l <$out)" = 1 ] && grep -q -e "$text" $out ||
-		not "$*: status $status"
-}
-refuses 1 '-v must be from 1' -v 0
-refuses 1 '-v must be a number' -v -1
-refuses 1 '-v must be from 1' -v 99999999
-refuses 1 '-x must be from 1' -x 100000
+refuses_vms
 refuses 1 '-r must be from 1' -r 0
 refuses 1 '-t must be from 1' -t 0
-refuses 1 '-b must be more' -b 0
-refuses 1 '-b must be a size' -b 12q
-refuses 1 'multiple of' -b 10M -x 3
-refuses 1 'multiple of' -b 3M -s anonymous_hugetlb_2mb
-refuses 1 'fit into' -b 64G
-refuses 1 'no backing source' -s foo
 refuses 1 '-a has no choice' -a foo
 refuses 1 '-w has no choice' -w foo
-refuses 1 'belongs to no option' 17
-refuses 4 'free huge pages, .*nr_hugepages' -b 4G -s anonymous_hugetlb_1gb
-refuses 4 'guest mode' -m 99
 
 # state: what a run with the multi-gen LRU on is to put back.
 state()

@@ -5,22 +5,15 @@
 #
 #   execute_perf.sh zapped|kept    what is to become of dirty-tracked NX huge pages
 
+test=execute_perf_test
+. ./perf.sh
+
 kvm=/sys/module/kvm/parameters
-failed=0
-out=/tmp/out
 echo force >$kvm/nx_huge_pages
 echo 34 >/proc/sys/vm/nr_hugepages
 
 parameters() { cat $kvm/nx_huge_pages_recovery_*; }
 before=$(parameters)
-
-# not COMPLAINT: note a failure, with what the test said.
-not()
-{
-	echo "execute_perf: $1"
-	tail -n 15 $out
-	failed=1
-}
 
 measure() { ./execute_perf_test -s anonymous_hugetlb_2mb -b 32M -p 100 -r 1 "$@" >$out 2>&1; }
 
@@ -58,32 +51,9 @@ expect 'Executing again, 2' 1 -eq 0
 measure -v 2 -b 16M -o -x 1 || not "two overlapping vCPUs fail"
 expect 'Executing from huge pages' 5 -eq 16
 
-# refuses STATUS TEXT OPTION...: one line on stderr.
-refuses()
-{
-	status=0 want=$1 text=$2
-	shift 2
-	./execute_perf_test "$@" >/dev/null 2>$out || status=$?
-	[ $status = "$want" ] && [ "$(wc -l <$out)" = 1 ] && grep -q -e "$text" $out ||
-		not "$*: status $status"
-}
-refuses 1 '-v must be from 1' -v 0
-refuses 1 '-v must be a number' -v -1
-refuses 1 '-v must be from 1' -v 99999999
-refuses 1 '-x must be from 1' -x 0
-refuses 1 '-x must be from 1' -x 100000
-refuses 1 '-b must be more' -b 0
-refuses 1 '-b must be a size' -b 12q
-refuses 1 '-b must be a size' -b 99999999T
-refuses 1 'multiple of' -b 10M -x 3
-refuses 1 'multiple of' -b 3M -s anonymous_hugetlb_2mb
-refuses 1 'fit into' -b 64G
-refuses 1 'no backing source' -s foo
+refuses_vms
 refuses 1 '-c needs a CPU' -v 2 -c 0 -b 2M
 refuses 1 "can't run on CPU 77" -c 77 -b 2M
-refuses 1 'belongs to no option' 17
-refuses 4 'free huge pages, .*nr_hugepages' -b 4G -s anonymous_hugetlb_1gb
-refuses 4 'guest mode' -m 99
 
 # Ended or cut off in the middle, the parameters are as they were.
 [ "$(parameters)" = "$before" ] || not "leaves the parameters changed"
