@@ -10,10 +10,6 @@
 need gcc:gcc /usr/include/stdio.h:libc6-dev
 
 doc=$TOP/Documentation/virt/kvm/x86/nx-huge-page-recovery.rst
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-trap 'exit 130' INT
-trap 'exit 143' TERM
 
 # table COLUMN: the rows of the table whose first column has that title, a blank between cells.
 table()

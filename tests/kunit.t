@@ -6,11 +6,6 @@
 . "$(dirname "$0")/../tools/lab/lib.sh"
 . "$TOP/tests/tap.sh"
 
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-trap 'exit 130' INT
-trap 'exit 143' TERM
-
 kunit="$TOP/tools/testing/kunit/kunit.py"
 # As many as the suite has in userspace, where the parameters are counted by the compiler.
 need gcc:gcc /usr/include/stdio.h:libc6-dev

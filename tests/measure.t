@@ -7,19 +7,8 @@
 . "$(dirname "$0")/../tools/lab/lib.sh"
 . "$TOP/tests/tap.sh"
 
-work=$(mktemp -d)
-pids=()
-# shellcheck disable=SC2317 # the trap's
-cleanup()
-{
-	for pid in "${pids[@]}"; do
-		kill "$pid" 2>/dev/null || :
-	done
-	rm -rf "$work"
-}
-trap cleanup EXIT
-trap 'exit 130' INT
-trap 'exit 143' TERM
+measured=
+trap '[ -z "$measured" ] || kill "$measured" || :; rm -rf "$work"' EXIT
 cd "$work" || exit
 
 export SYSFS_ROOT=$work/root
@@ -142,13 +131,21 @@ start()
 	sh "$LAB/measure" -p "$work/execute_perf_test" -y -o "$1" seed-all >out 2>err </dev/null &
 	measured=$!
 	set +m
-	pids+=("$measured")
 	for ((i = 0; i < 300; i++)); do
 		[ ! -s pid ] || return 0
 		sleep 0.1
 	done
 	cat out err
 	return 1
+}
+
+# ended: wait until what was started has ended, return its status.
+ended()
+{
+	local pid=$measured
+
+	measured=
+	wait "$pid" 2>/dev/null
 }
 
 # gone PID: within 10 s.
@@ -180,7 +177,7 @@ for signal in INT TERM HUP; do
 		# Not in a subshell, whose child this would not be.
 		status_seen=0
 		kill "-$signal" -- "$target"
-		wait "$measured" || status_seen=$?
+		ended || status_seen=$?
 		ok "... ends it, with its status" test "$status_seen" = "$status"
 		ok "... and the test" gone "$(cat pid)"
 		ok "... all put back" put_back
@@ -194,7 +191,7 @@ host
 start killed
 ok "a second one meanwhile" refuses 2 'another run is on' measure -y -o second seed-all
 kill -KILL "$measured"
-wait "$measured" 2>/dev/null || :
+ended || :
 ok "SIGKILL: the test ends, too" gone "$(cat pid)"
 rm slow
 ok "... the state is kept" test -e "$state"
@@ -208,7 +205,7 @@ host
 start killed2
 # The test, too, before it can put back what it has set itself.
 kill -KILL "$(cat pid)" "$measured"
-wait "$measured" 2>/dev/null || :
+ended || :
 rm slow
 ok "SIGKILL to the test as well: its setting stays" test "$(cat "$kvm/nx_huge_pages_recovery_period_ms")" = 1000
 measure -y -r 1 -o next seed-all >out 2>err </dev/null
@@ -229,7 +226,7 @@ start stuck
 rm "$kvm/nx_huge_pages"
 mkdir "$kvm/nx_huge_pages"
 kill -TERM "$measured"
-wait "$measured" 2>/dev/null || :
+ended || :
 rm slow
 ok "what can't be put back is named" says "can't put /sys/module/kvm/parameters/nx_huge_pages back to N"
 ok "... all else is put back" test "$(cat "$huge/nr_hugepages")" = 3

@@ -27,11 +27,6 @@ equivalent=(
 	'static inline bool should_recover_nx_page(__u8 slot_flags)'
 )
 
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-trap 'exit 130' INT
-trap 'exit 143' TERM
-
 # build_and_run FOLDER: 0 if the suite passes with the header in FOLDER, 1 if it
 # fails, crashes or hangs, 2 if that header does not compile.
 build_and_run()

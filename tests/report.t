@@ -11,11 +11,6 @@ need /usr/bin/python3:python3
 matplotlib=/usr/lib/python3/dist-packages/matplotlib
 [ "${1:-}" != full ] || need chromium:chromium $matplotlib:python3-matplotlib
 
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-trap 'exit 130' INT
-trap 'exit 143' TERM
-
 report=$LAB/report
 runs=$TOP/tests/report
 cd "$work" || exit

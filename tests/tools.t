@@ -7,10 +7,6 @@
 . "$TOP/tests/tap.sh"
 
 need git:git
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-trap 'exit 130' INT
-trap 'exit 143' TERM
 
 tree=$TOP/tools/lab/tree
 for tool in source tree patches refresh lint; do
@@ -30,14 +26,27 @@ echo 'Acquire::http::Proxy "http://127.0.0.1:9"; Acquire::https::Proxy "http://1
 ok "no network" refuses 1 "reading the archive's lists of" env XDG_CACHE_HOME="$work/offline" APT_CONFIG="$work/apt.conf" "$tree" 6.12
 ok "... leaves nothing half-fetched" test -z "$(find "$work/offline" -name '*.deb' -o -name 'source.apt*' -o -name '6.12.apt*')"
 
-# A disk with no room, if one may be mounted here.
+# small COMMAND [ARG]...: run it with a cache that has no room, if such a disk may be
+# mounted here. COMMAND alone sees it, and however this ends, nothing stays mounted.
+small()
+{
+	unshare --mount sh -c 'mount -t tmpfs -o size=1m tmpfs "$0" && XDG_CACHE_HOME=$0 exec "$@"' "$work/small" "$@"
+}
 mkdir "$work/small"
-if mount -t tmpfs -o size=64m tmpfs "$work/small" 2>/dev/null; then
-	ok "no room" refuses 1 "GB are needed" env XDG_CACHE_HOME="$work/small" "$tree" 6.12
-	umount "$work/small"
+if small true 2>/dev/null; then
+	ok "no room" refuses 1 "GB are needed" small "$tree" 6.12
 else
 	ok "no room # SKIP no permission to mount a small disk" true
 fi
+
+# A tree that was stopped while it was made is nobody's work, whatever git says of it.
+half=$(XDG_CACHE_HOME=$work/half bash -c '. "$0/tools/lab/lib.sh"; . "$LAB/series.sh"; clone_trees' "$TOP")
+git init -q "$half/6.12.new"
+git -C "$half/6.12.new" -c user.name=t -c user.email=t@localhost commit -q --allow-empty -m base
+touch "$half/6.12.new/Makefile"
+git -C "$half/6.12.new" add Makefile
+ok "a tree that is half made is no work" env XDG_CACHE_HOME="$work/half" "$TOP/tools/lab/clean"
+ok "... and is removed" test ! -e "$half"
 
 # Missing packages: without root, the command that installs them; elsewhere, the tools.
 mkdir "$work/bin"

@@ -9,10 +9,6 @@
 . "$TOP/tests/tap.sh"
 
 need git:git
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-trap 'exit 130' INT
-trap 'exit 143' TERM
 
 base=6.12
 export GIT_AUTHOR_NAME='A. Reviewer' GIT_AUTHOR_EMAIL=reviewer@localhost
@@ -117,7 +113,6 @@ refused "too old a kernel" 2 "is too old"
 kgit reset -q --hard HEAD^
 ok "nobody's commits" env -u EMAIL -u GIT_AUTHOR_NAME -u GIT_AUTHOR_EMAIL -u GIT_COMMITTER_NAME -u GIT_COMMITTER_EMAIL \
 	HOME="$work" XDG_CACHE_HOME="${LAB_CACHE%/*}" GIT_CONFIG_NOSYSTEM=1 GIT_CONFIG_GLOBAL=/dev/null \
-	GIT_CONFIG_COUNT=1 GIT_CONFIG_KEY_0=user.useConfigOnly GIT_CONFIG_VALUE_0=true \
 	bash -c '. "$0/tests/tap.sh"; refuses 2 "git config --global user.name" "$0/tools/lab/apply" "$1"' "$TOP" "$kdir"
 mkdir "$work/empty" "$kdir/sub"
 ok "no KDIR" refuses 2 "KDIR=DIR" "$tool" ''

@@ -6,10 +6,6 @@
 . "$(dirname "$0")/../../tools/lab/lib.sh"
 . "$TOP/tests/tap.sh"
 
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-trap 'exit 130' INT
-trap 'exit 143' TERM
 cd "$work" || exit
 
 kernel=$(default_kernel)

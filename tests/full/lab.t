@@ -6,11 +6,6 @@
 . "$(dirname "$0")/../../tools/lab/lib.sh"
 . "$TOP/tests/tap.sh"
 
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-trap 'exit 130' INT
-trap 'exit 143' TERM
-
 run=$TOP/tools/lab/run
 kernel=6.1
 # lab STATUS [OPTION]... -- COMMAND [ARG]...: the status that is wanted; output in $work.
