@@ -9,8 +9,8 @@ help: ## list the targets
 	@echo
 	@echo '  KERNEL=6.1|6.12|7.3 chooses the base (here: $(KERNEL)); KDIR=DIR a kernel tree of your own.'
 
-bench: ## execute_perf_test on KERNEL, stock against patched (MACHINE=amd RUNS=3); MACHINE=host: the running kernel (YES=y: do not ask)
-	@tools/lab/bench -k $(KERNEL) -m $(or $(MACHINE),amd) -r $(or $(RUNS),3) $(if $(YES),-y)
+bench: ## execute_perf_test on KERNEL, stock against patched (MACHINE=amd FLAVOUR=lab RUNS=3); MACHINE=host: the running kernel (YES=y: do not ask)
+	@tools/lab/bench -k $(KERNEL) -f $(or $(FLAVOUR),lab) -m $(or $(MACHINE),amd) -r $(or $(RUNS),3) $(if $(YES),-y)
 
 bundle: ## a tarball that measures a server without compiler or network (OUT=FILE)
 	@tools/lab/bundle $(if $(OUT),-o $(OUT)) $(KERNEL)
@@ -24,19 +24,22 @@ check: ## run every test (T="tests/NAME.t ..." runs some)
 check-apply: ## make apply and unapply, on a cut-down tree
 	@tests/check tests/full/apply.t
 
+check-bisect: ## each commit of the series for KERNEL builds, boots and passes the tests so far
+	@tests/check tests/full/bisect.t :: $(KERNEL)
+
 check-builds: ## compile KVM as modules, without SMM, for i386; compare symbol CRCs
 	@tests/check tests/full/builds.t tests/full/crc.t
+
+check-deb: ## make deb in a root of Debian 12: install, build by DKMS, boot, upgrade, remove
+	@tests/check tests/full/deb.t
 
 check-debug: ## the functional test on kernels with lockdep, KASAN and their kind
 	@tests/check tests/full/debug.t
 
-check-lab: ## what tools/lab/run passes on, refuses and leaves behind
-	@tests/check tests/full/lab.t tests/full/bundle.t
+check-lab: ## what tools/lab/run passes on, refuses and leaves behind; its guide; the bundle
+	@tests/check tests/full/lab.t tests/full/guide.t tests/full/bundle.t
 
-check-lint: ## make lint for each kernel, and that it finds what is wrong
-	@tests/check tests/full/lint.t
-
-check-matrix: ## the functional test on every kernel, machine, paging mode and side: a table
+check-matrix: ## the selftests on every kernel, machine, paging mode and side: a table
 	@tools/lab/matrix
 
 check-report: ## the report, and its page in Chromium, which is installed for that
@@ -53,6 +56,15 @@ kunit: ## the policy's KUnit suite under UML, as ./tools/testing/kunit/kunit.py 
 
 lint: ## what checkpatch, W=1, sparse and kernel-doc say of the series for KERNEL
 	@tools/lab/lint $(KERNEL)
+
+lint-all: ## make lint for each kernel, and that it finds what is wrong
+	@tests/check tests/lint.t :: full
+
+deb: ## the package that does make modules for each kernel of a host
+	@tools/lab/deb
+
+modules: ## KVM's modules, with the series, for Debian 12's kernel KVER (the running one)
+	@tools/lab/modules $(KVER)
 
 tree: ## prepare KERNEL's source tree with the series, print its path
 	@tools/lab/tree $(KERNEL)
