@@ -79,13 +79,13 @@ ok "... the mitigation's state" says 'itlb_multihit: KVM: Mitigation: VMX disabl
 ok "... KVM's parameters" says 'ept: Y'
 ok "... the huge pages" says 'hugepages_2048kB: 3, free: 1'
 ok "... THP" says 'thp: madvise'
-ok "... the build of KVM, which tells the kernels apart" grep -q '^side: .*, kvm 0123456789ABCDEF$' results/run-1/run.txt
+ok "... the build of KVM, which tells the kernels apart" grep -q '"side": ".*, kvm 0123456789ABCDEF",$' results/run-1/run.json
 ok "... the governor, with a warning" says 'warning: the CPU frequency varies'
 ok "... what is changed" says 'nx_huge_pages: N -> force'
 ok "... and how far" says 'nr_hugepages: 3 -> 38'
 ok "... which is so while the test runs" grep -qx 'nx force, huge pages 38' results/run-1/output
 ok "... and put back" put_back
-ok "a folder for each run" test -e results/run-1/run.txt -a -e results/run-2/run.txt -a ! -e results/run-2.partial
+ok "a folder for each run" test -e results/run-1/run.json -a -e results/run-2/run.json -a ! -e results/run-2.partial
 ok "... with its cases" test "$(grep -c '^# status 0' results/run-2/output)" = 2
 ok "... which the report knows" refuses 2 ' alone' "$LAB/report" results
 ok "... kept" refuses 2 'no results are overwritten' measure -y -o results seed-all

@@ -135,8 +135,12 @@ mkdir empty foreign
 echo hello >foreign/output
 ok "an empty folder" one_line 2 "empty: is not a result of tools/lab/bench" "$report" empty "$runs"
 ok "a foreign folder" one_line 2 "foreign: is not a result of tools/lab/bench" "$report" foreign "$runs"
-head -c 5000 /dev/urandom >foreign/run.txt
-ok "a foreign run.txt" one_line 2 "run.txt does not tell the side" "$report" foreign "$runs"
+head -c 5000 /dev/urandom >foreign/run.json
+ok "a foreign run.json" one_line 2 "a run.json that is no JSON" "$report" foreign "$runs"
+echo '{"side": 1}' >foreign/run.json
+ok "... with other values than strings" one_line 2 "not an object of strings" "$report" foreign "$runs"
+echo '{}' >foreign/run.json
+ok "... without what tells sides apart" one_line 2 "run.json does not tell the side" "$report" foreign "$runs"
 fresh
 mv r/stock-2 r/stock-2.partial
 ok "a run that was cut off" one_line 2 "was cut off, its figures do not count" "$report" r/stock-2.partial "$runs"
@@ -173,7 +177,7 @@ ok "no recovery" prints 'ok 3 seed-all' "$report" --ktap r
 ok "... is skipped" grep -qx '  ok 3 recovery leaves no huge page split # SKIP a run does not tell' out
 fresh
 sed -i '/^# case seed-half/,/^# status 0/d; ' r/stock-3/output
-sed -i '/^cases/d' r/stock-3/run.txt
+sed -i '/"cases"/d' r/stock-3/run.json
 ok "a case that one run lacks" notes "case seed-half is left out, not all runs have it" "$report" r
 
 fresh
@@ -191,37 +195,37 @@ differs()
 	one_line 2 "$text" "$report" r && prints "NOT COMPARABLE: ${text#*: }" "$report" --force r
 }
 ok "another CPU" differs "not comparable: cpu is 'Other' and 'QEMU TCG CPU version 2.5+'" 's/^# cpu: .*/# cpu: Other/' r/stock-2/output
-ok "another machine" differs "not comparable: machine is 'amd' and 'intel'" 's/^machine: .*/machine: intel/' r/patched-*/run.txt
-ok "another clock" differs "not comparable: clock is 'instructions' and 'time'" 's/^clock: .*/clock: time/' r/patched-*/run.txt
+ok "another machine" differs "not comparable: machine is 'amd' and 'intel'" 's/"machine": .*/"machine": "intel",/' r/patched-*/run.json
+ok "another clock" differs "not comparable: clock is 'instructions' and 'time'" 's/"clock": .*/"clock": "time",/' r/patched-*/run.json
 ok "another mode of the MMU" differs "not comparable: tdp_mmu is 'N' and 'Y'" 's/^# tdp_mmu: .*/# tdp_mmu: N/' r/patched-*/output
-ok "another version" differs "not comparable: the versions are 6.1.190-1 and 6.1.192-3" 's/^version: .*/version: 6.1.190-1/' r/stock-*/run.txt
+ok "another version" differs "not comparable: the versions are 6.1.190-1 and 6.1.192-3" 's/"version": .*/"version": "6.1.190-1",/' r/stock-*/run.json
 fresh
 sed -i 's/^# thp: .*/# thp: always/' r/patched-1/output
 ok "what may make a difference is noted" notes "not the same everywhere: thp is 'always' and 'madvise'" "$report" r
 ok "other options" refuses 2 "case seed-all is './execute_perf_test -b 128M" bash -c 'rm -rf r; cp -r "$1" r
 	sed -i "/^# case seed-all/s/64M/128M/" r/patched-1/output; exec "$0" r' "$report" "$runs"
 fresh
-sed -i 's/^version: .*/version: 6.1.190-1/' r/stock-3/run.txt
+sed -i 's/"version": .*/"version": "6.1.190-1",/' r/stock-3/run.json
 ok "three kernels" one_line 2 "two kernels are compared" "$report" --force r
 fresh
-sed -i 's/^machine: .*/machine: host/; s/^clock: .*/clock: time/; s/^version: .*/version: 6.1.0-57-amd64/' r/*/run.txt
-sed -i 's/^version: .*/version: 6.1.192-mine/' r/patched-*/run.txt
+sed -i 's/"machine": .*/"machine": "host",/; s/"clock": .*/"clock": "time",/; s/"version": .*/"version": "6.1.0-57-amd64",/' r/*/run.json
+sed -i 's/"version": .*/"version": "6.1.192-mine",/' r/patched-*/run.json
 ok "two builds of one version on a host" prints 'after   Linux 6.1.192-mine, patched, runs: 3' "$report" r
-sed -i 's/^version: .*/version: 6.12.94-mine/' r/patched-*/run.txt
+sed -i 's/"version": .*/"version": "6.12.94-mine",/' r/patched-*/run.json
 ok "two versions on a host" one_line 2 "the versions are 6.1 and 6.12" "$report" r
 
 # Hostile text
 fresh
 evil='</script><script>document.title=1</script><img src=http://127.0.0.1:9/x onerror="document.title=2">|`$x$`&amp;'
-esc=$(printf '\033[2J')
 for side in stock patched; do
 	for run in 1 2 3; do
-		printf '%s\n' "evil: $evil$esc" >>r/$side-$run/run.txt
+		{ printf 'evil: %s\n' "$evil"; sed -n 's/^  "\(.*\)": "\(.*\)",*$/\1: \2/p' "$runs/$side-$run/run.json"; } |
+			"$LAB/measure" -j | sed 's/"evil": "/&\\u001b[2J/' >r/$side-$run/run.json
 		EVIL=$evil awk '/^# case seed-half: / { sub(/seed-half/, "<b>$x$|half</b>") }
 			/^# cpu: / { print "# cpu: " ENVIRON["EVIL"]; next } { print }' "$runs/$side-$run/output" >r/$side-$run/output
 		printf '# case \033]0;x\007<i>: ./x -d <u> | cat\n# status 0\n' >>r/$side-$run/output
 	done
-	sed -i '/^cases/d' r/$side-*/run.txt
+	sed -i '/"cases"/d' r/$side-*/run.json
 done
 ok "hostile text does not steer a terminal" bash -c '"$0" r >out 2>err && ! grep -q "[[:cntrl:]]" out err' "$report"
 ok "... is escaped in Markdown" bash -c '"$0" --markdown r >out 2>err && ! grep -qE "(^|[^\\])<(b|i|script)>" out' "$report"

@@ -122,7 +122,7 @@ record()
 
 	for run in stock-1 patched-1; do
 		mkdir -p "$clone/results/$1/$run"
-		sed "s/^version: .*/version: $2/" "$TOP/tests/report/$run/run.txt" >"$clone/results/$1/$run/run.txt"
+		sed "s/\"version\": .*/\"version\": \"$2\",/" "$TOP/tests/report/$run/run.json" >"$clone/results/$1/$run/run.json"
 		sed "s/seed-all/$3/" "$TOP/tests/report/$run/output" >"$clone/results/$1/$run/output"
 	done
 	echo '{}' >"$clone/results/$1/results.json"
