@@ -84,5 +84,6 @@ ok "no number of CPUs" refuses 2 "-n takes a number" "$run" -n two -- true
 ok "a deadline of nothing" refuses 2 "-t takes a number" "$run" -t 0 -- true
 ok "more memory than there is" refuses 1 "not enough memory" "$run" -M 900G -- true
 ok "-m host runs here" bash -c '[ "$("$0" -m host -- uname -r 2>/dev/null)" = "$(uname -r)" ]' "$run"
+ok "... says what it has found" bash -c '"$0" -m host -- true 2>&1 | grep -q "^  nx_huge_pages\|^  kernel: "' "$run"
 ok "... and passes the status" bash -c '"$0" -m host -- sh -c "exit 9" 2>/dev/null; [ $? = 9 ]' "$run"
 done_testing
