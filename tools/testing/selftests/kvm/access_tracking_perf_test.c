@@ -1029,9 +1029,9 @@ static void print_help(const char *name)
 	printf("usage: %s [-h] " NX_VM_USAGE "\n"
 	       "       [-r rounds] [-a mechanism] [-t threads] [-w auto|on|off]\n\n"
 	       " -h: Display this help.\n", name);
-	nx_print_vm_help(&vm_params);
-	printf(" -r: How often to mark and access all of it, default %u, to see the times settle.\n"
-	       " -t: How many threads mark the memory, default %u.  More of them help only where KVM\n"
+	nx_print_vm_help();
+	printf(" -r: How often to mark and access all of it, default 1, to see the times settle.\n"
+	       " -t: How many threads mark the memory, default 1.  More of them help only where KVM\n"
 	       "     doesn't take its MMU lock for it.\n"
 	       " -a: What to mark the memory with: page_idle, lru_gen, or 'auto' (the default), which\n"
 	       "     is lru_gen where the multi-gen LRU is on and sees what a guest accesses.  If it's\n"
@@ -1039,7 +1039,7 @@ static void print_help(const char *name)
 	       " -w: Only warn if less than %u %% of the memory was idle and then accessed: on, off, or\n"
 	       "     'auto' (the default), i.e. when it may not be KVM's fault: in a virtual machine,\n"
 	       "     with NUMA balancing, or if a TLB can hold as much as was still idle.\n\n",
-	       params.rounds, params.nr_markers, MIN_ACCESSED_PERCENT);
+	       MIN_ACCESSED_PERCENT);
 }
 
 int main(int argc, char *argv[])

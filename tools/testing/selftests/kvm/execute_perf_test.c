@@ -408,8 +408,8 @@ static void print_help(const char *name)
 	printf("usage: %s [-h] " NX_VM_USAGE "\n"
 	       "       [-i iterations] [-d slots] [-c pcpus] [-p period_ms] [-r ratio]\n\n"
 	       " -h: Display this help.\n", name);
-	nx_print_vm_help(&vm_params);
-	printf(" -i: How often to execute again, default %u, to see the times settle.\n"
+	nx_print_vm_help();
+	printf(" -i: How often to execute again, default 1, to see the times settle.\n"
 	       " -d: Dirty log these slots once they have been executed from: 'all', 'none' (the\n"
 	       "     default), or N for every Nth.  That's the worker's view of a live migration.\n"
 	       " -c: Pin the vCPUs, and the main thread, to these CPUs.  A comma separated list, e.g.\n"
@@ -417,8 +417,7 @@ static void print_help(const char *name)
 	       " -p, -r: Set kvm.nx_huge_pages_recovery_period_ms and kvm.nx_huge_pages_recovery_ratio\n"
 	       "     for the run, as waiting for the defaults takes hours.  That's host-wide, and is\n"
 	       "     put back on exit.  Holds the workers until all the memory has been executed from,\n"
-	       "     so that each run recovers the same.\n\n",
-	       params.iterations);
+	       "     so that each run recovers the same.\n\n");
 }
 
 int main(int argc, char *argv[])

@@ -160,18 +160,16 @@ static inline bool nx_parse_vm_option(struct nx_vm_params *p, int opt, const cha
 	}
 }
 
-static inline void nx_print_vm_help(const struct nx_vm_params *p)
+static inline void nx_print_vm_help(void)
 {
 	guest_modes_help();
-	printf(" -v: The number of vCPUs, default %u.  Several contend for KVM's locks.\n"
-	       " -b: The bytes of memory per vCPU, default 1G.  The suffixes are K, M, G and T.\n",
-	       p->nr_vcpus);
+	printf(" -v: The number of vCPUs, default 1.  Several contend for KVM's locks.\n"
+	       " -b: The bytes of memory per vCPU, default 1G.  The suffixes are K, M, G and T.\n");
 	backing_src_help("-s");
-	printf(" -x: Split the memory into this many memslots, default %u.  KVM has to search for\n"
+	printf(" -x: Split the memory into this many memslots, default 1.  KVM has to search for\n"
 	       "     a memslot, more of them show what that costs.\n"
 	       " -o: Overlap, i.e. every vCPU accesses all of the memory in place of its part of it.\n"
-	       "     Has the vCPUs contend for the same pages.\n",
-	       p->nr_slots);
+	       "     Has the vCPUs contend for the same pages.\n");
 }
 
 /*
