@@ -5,6 +5,7 @@
 # passes, the kernel builds and boots, and the selftests pass that are there by then.
 
 . "$(dirname "$0")/../../tools/lab/lib.sh"
+. "$LAB/boot.sh"
 . "$TOP/tests/tap.sh"
 
 # The kernels to test, if not all: prove FILE :: KERNEL...
@@ -18,16 +19,23 @@ done
 clone=$work/clone
 copy_project "$clone"
 series=("$TOP"/series/*/)
-functional=nx_huge_pages_dirty_log_test
+LAB=$clone/tools/lab
 
+# boots TREE: and each of our selftests that it has passes.
 boots()
 {
-	local command=(true) tests
+	local tests=$1/tools/testing/selftests/kvm commands=('./nx_huge_pages_test.sh || ./nx_huge_pages_test.sh') command status=0
 
-	tests=$(echo "$1"/tools/testing/selftests/kvm/x86*/$functional.c)
-	[ ! -e "$tests" ] || command=("./$functional")
-	[ "$kernel-${command[0]}" != 7.3-./$functional ] || command+=(-d 1)
-	"$clone/tools/lab/run" -k "$kernel" -- "${command[@]}"
+	! ls "$tests"/x86*/"$functional".c >/dev/null 2>&1 || commands+=("$(functional_command "$kernel")")
+	[ ! -e "$tests/execute_perf_test.c" ] || commands+=("sh execute_perf.sh kept")
+	! grep -q nx_perf_util "$tests/access_tracking_perf_test.c" ||
+		commands+=("sh access_tracking.sh $([ "$kernel" = 6.1 ] && echo page_idle || echo lru_gen)")
+	boot "$work/out" "$kernel" patched amd '' "${commands[@]}" || status=$?
+	for command in "${commands[@]}"; do
+		grep -qxF "status 0: $command" "$work/out" || status=1
+	done
+	[ "$status" = 0 ] || { cat "$work/out"; tail -n 30 "$work/out.err"; return 1; }
+	diag "passed: ${commands[*]}"
 }
 
 for kernel; do

@@ -13,15 +13,21 @@ functional_command()
 	[ "$1" != 7.3 ] && echo "./$functional" || echo "./$functional -d 1"
 }
 
-# boot OUT KERNEL SIDE MACHINE CMDLINE COMMAND...: run each COMMAND in the guest, with our
-# selftests and tests/guest/ beside it. Their output goes to OUT, each followed by a line
-# 'status N: COMMAND', the lab's own words to OUT.err. Returns tools/lab/run's status.
+# More options of tools/lab/run.
+boot_args=()
+
+# boot OUT KERNEL SIDE MACHINE CMDLINE COMMAND...: run each COMMAND in the guest, with those
+# of our selftests that the series has, and tests/guest/ beside it. Their output goes to
+# OUT, each followed by a line 'status N: COMMAND', the lab's own words to OUT.err. Returns
+# tools/lab/run's status.
 boot()
 {
-	local out=$1 kernel=$2 side=$3 machine=$4 cmdline=$5 name status try args=()
+	local out=$1 kernel=$2 side=$3 machine=$4 cmdline=$5 name status try args=("${boot_args[@]}") have
 	shift 5
 
+	have=$("$LAB/selftests" -l "$kernel" patched 2>"$out.err") || return
 	for name in "$functional" execute_perf_test access_tracking_perf_test; do
+		grep -qxF "$name" <<<"$have" || continue
 		args+=(-a "$("$LAB/selftests" "$kernel" patched "$name" 2>"$out.err")") || return
 	done
 	for name in "$TOP"/tests/guest/*.sh; do
