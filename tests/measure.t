@@ -139,13 +139,15 @@ start()
 	return 1
 }
 
-# ended: wait until what was started has ended, return its status.
+# ended: wait until what was started has ended, with all that has its lock, return its status.
 ended()
 {
-	local pid=$measured
+	local pid=$measured status=0
 
 	measured=
-	wait "$pid" 2>/dev/null
+	wait "$pid" 2>/dev/null || status=$?
+	flock -w 10 "$state.lock" true
+	return "$status"
 }
 
 # gone PID: within 10 s.
