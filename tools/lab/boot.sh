@@ -54,8 +54,8 @@ known_warning()
 	local log
 
 	log=$(sed -n 's/^run: console log: //p' "$1.err")
-	grep -q 'WARNING: .*tdp_mmu.c:[0-9]* at kvm_tdp_mmu_map' "$log" &&
-		[ "$(grep -c 'cut here \]' "$log")" = 1 ] &&
+	grep -qa 'WARNING: .*tdp_mmu.c:[0-9]* at kvm_tdp_mmu_map' "$log" &&
+		[ "$(grep -acE 'WARNING: |BUG: |INFO: |Kernel panic' "$log")" = 1 ] &&
 		[ "$(grep '^not ok' "$1")" = 'not ok 12 churn' ] &&
 		! grep '^status [^0]' "$1" | grep -qvF "$functional"
 }
