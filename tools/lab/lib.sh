@@ -15,6 +15,9 @@ LAB=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd -P)
 TOP=$(cd "$LAB/../.." && pwd -P)
 KERNELS="6.1 6.12 7.3"
 
+# How many of these tools have called one another: those far down say less.
+export LAB_DEPTH=$((${LAB_DEPTH:-0} + 1))
+
 msg() { printf '%s: %s\n' "$PROG" "$*" >&2; }
 die() { msg "$@"; exit 1; }
 usage_die() { msg "$@"; exit 2; }
