@@ -36,7 +36,7 @@ diag "$old ($old_linux), then $kernel ($linux)"
 
 root=$work/root
 export INITRD=No DEBIAN_FRONTEND=noninteractive
-step "making a root of Debian 12" mmdebstrap --variant=minbase \
+step "making a root of Debian 12" mmdebstrap --variant=minbase --skip=cleanup/apt/lists \
 	--include="dkms,kmod,patch,xz-utils,linux-image-$old,linux-headers-$old" bookworm "$root" "$work/sources.list"
 cp /etc/resolv.conf "$root/etc"
 cp "$deb" "$root/package.deb"
@@ -72,9 +72,18 @@ in_root depmod "$old"
 left >"$work/before"
 cp "$root/lib/modules/$old/modules.dep" "$work/modules.dep"
 mkdir -p "$root/lib/modules/6.12.1-amd64/kernel"
+# Secure Boot is on, and whether a key is enrolled up to this.
+mkdir -p "$root/sys/firmware/efi/efivars"
+printf '\6\0\0\0\1' >"$root/sys/firmware/efi/efivars/SecureBoot-1"
 ok "apt installs the package" apt "linux-source-6.1=$old_linux" /package.deb
 ok "... and says which kernel does not need it" says 'skipping 6.12.1-amd64: Linux 6.12 and later'
-ok "... DKMS has built the modules" is_fixed "$old" "$old_linux"
+ok "... that DKMS's key is to be enrolled first" says 'mokutil --import /var/lib/dkms/mok.pub; reboot'
+ok "... which is there" test -s "$root/var/lib/dkms/mok.pub" -a -s "$root/var/lib/dkms/mok.key"
+ok "... nothing is built" is_packaged "$old"
+printf '#!/bin/sh\necho "$2 is already enrolled"\n' >"$root/usr/bin/mokutil"
+chmod +x "$root/usr/bin/mokutil"
+ok "rebuild" rebuild
+ok "... DKMS has built the modules, and signed them" is_fixed "$old" "$old_linux"
 ok "rebuild: nothing to do" rebuild
 ok "... it says" says "$old: up to date"
 rm -r "$root/lib/modules/6.12.1-amd64"
@@ -116,7 +125,7 @@ boot()
 	local test
 
 	test=$("$LAB/selftests" 6.1 patched nx_huge_pages_dirty_log_test) || return
-	"$LAB/run" -k 6.1 -s stock -f distro -t 900 -a "$(updates "$kernel")" -a "$root/usr/sbin/kvm-nx-recovery" -a "$root/bin/kmod" \
+	"$LAB/run" -k 6.1 -s stock -f distro -t 900 -a "$(updates "$kernel")" -a "$root/usr/sbin/kvm-nx-recovery" -a "$root/bin/kmod" -a "$root/bin/dash" \
 		-a "$test" -a "$TOP/tests/guest/kvm_nx_recovery.sh" -- sh kvm_nx_recovery.sh
 }
 ok "the kernel takes these modules, and the command handles them" boot

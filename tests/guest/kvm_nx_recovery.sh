@@ -31,36 +31,37 @@ logged_slot()
 	esac
 }
 
+# A host's tools, not busybox' own of the same names, which its shell takes first.
 for name in modprobe insmod modinfo depmod; do
 	ln -s kmod $name
 done
 mkdir -p /etc/modprobe.d
 echo 'options kvm_amd nested=1' >/etc/modprobe.d/kvm.conf
 
-says 0 '^loaded: *packaged$' ./kvm-nx-recovery status
-says 1 'there are no fixed modules' ./kvm-nx-recovery reload
+says 0 '^loaded: *packaged$' ./dash ./kvm-nx-recovery status
+says 1 'there are no fixed modules' ./dash ./kvm-nx-recovery reload
 mkdir "$updates"
 cp -r dkms "$updates"
-depmod
-says 0 '^next load: *fixed' ./kvm-nx-recovery status
+./depmod
+says 0 '^next load: *fixed' ./dash ./kvm-nx-recovery status
 echo 7 >$kvm/nx_huge_pages_recovery_ratio
 sh -c "exec 3</dev/kvm; exec sleep 1000" &
-says 1 'in use: a process has /dev/kvm open' ./kvm-nx-recovery reload
+says 1 'in use: a process has /dev/kvm open' ./dash ./kvm-nx-recovery reload
 kill $!
 wait $!
-says 0 'loaded: fixed' ./kvm-nx-recovery reload
-says 0 '^loaded: *fixed' ./kvm-nx-recovery status
+says 0 'loaded: fixed' ./dash ./kvm-nx-recovery reload
+says 0 '^loaded: *fixed' ./dash ./kvm-nx-recovery status
 grep -qx 7 $kvm/nx_huge_pages_recovery_ratio || not 'the ratio is lost'
 logged_slot keeps
-says 0 'loaded: packaged' ./kvm-nx-recovery revert
+says 0 'loaded: packaged' ./dash ./kvm-nx-recovery revert
 [ ! -e /sys/module/kvm/version ] || not 'still the fixed modules'
 grep -qx '[1Y]' /sys/module/kvm_amd/parameters/nested || not 'an option is lost'
 logged_slot zaps
 
 # What can't be loaded
 head -c 100000 dkms/kvm-amd.ko >"$updates/dkms/kvm-amd.ko"
-says 1 'going back to the packaged ones' ./kvm-nx-recovery reload
-says 0 '^loaded: *packaged' ./kvm-nx-recovery status
+says 1 'going back to the packaged ones' ./dash ./kvm-nx-recovery reload
+says 0 '^loaded: *packaged' ./dash ./kvm-nx-recovery status
 [ -e /sys/module/kvm_amd ] && [ ! -e /sys/module/kvm/version ] || not 'the packaged modules are not back'
 grep -qx 7 $kvm/nx_huge_pages_recovery_ratio || not 'the ratio is lost at last'
 exit $failed
