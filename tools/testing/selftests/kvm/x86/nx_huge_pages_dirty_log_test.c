@@ -47,9 +47,10 @@
 
 #define SMM_SLOT(slot)		((1 << 16) | (slot))
 
-/* SMRAM: a page directory, SMM's entry point, and the state KVM saves. */
+/* SMRAM: a page directory, a GDT, SMM's entry point, and the state KVM saves. */
 #define SMRAM_SIZE		0x10000UL
 #define SMRAM_GPA		(MEM_GPA - SMRAM_SIZE)
+#define SMRAM_GDT		0x4000
 #define SMRAM_HANDLER		0x8000
 #define SMM_PORT		0xe
 
@@ -487,35 +488,47 @@ static void test_readonly_slot(void)
 /*
  * Move a vCPU to SMM for good.  SMM starts out without paging, with which older
  * kernels don't account what their shadow MMU splits.  So have the handler map
- * 4MiB at MEM_GPA, then jump there.  Without any segment reloaded it's all 16-bit
- * code, with SMRAM as the base of its code segment.
+ * 4MiB at MEM_GPA, then jump there.  Load a code segment on the way: before that,
+ * KVM emulates SMM on a CPU, or with parameters, that can't run it (ept=0), and no
+ * memory is executed from.
  */
 static void enter_smm(struct kvm_vcpu *vcpu)
 {
-	const u32 pgdir = SMRAM_GPA;
-	const u32 jump = SMRAM_SIZE - SMRAM_HANDLER;
+	const u32 pgdir = SMRAM_GPA, gdt = SMRAM_GPA + SMRAM_GDT;
+	/* None, and 4GiB of 32-bit code. */
+	const u64 segments[] = { 0, 0x00cf9b000000ffff };
+	const u16 limit = sizeof(segments) - 1;
+	const u32 gdtr = gdt + sizeof(segments);
 	u8 handler[] = {
 		0x0f, 0x20, 0xe0,			/* mov %cr4, %eax */
 		0x66, 0x83, 0xc8, 0x10,			/* or $PSE, %eax */
 		0x0f, 0x22, 0xe0,			/* mov %eax, %cr4 */
 		0x66, 0xb8, 0, 0, 0, 0,			/* mov $pgdir, %eax */
 		0x0f, 0x22, 0xd8,			/* mov %eax, %cr3 */
+		0x67, 0x66, 0x0f, 0x01, 0x15, 0, 0, 0, 0,	/* lgdt gdtr */
 		0x0f, 0x20, 0xc0,			/* mov %cr0, %eax */
 		0x66, 0x0d, 0x01, 0x00, 0x00, 0x80,	/* or $(PE | PG), %eax */
 		0x0f, 0x22, 0xc0,			/* mov %eax, %cr0 */
-		0xe4, SMM_PORT,				/* in $SMM_PORT, %al */
-		0x66, 0xe9, 0, 0, 0, 0,			/* jmp MEM_GPA */
+		0x66, 0xea, 0, 0, 0, 0, 8, 0,		/* ljmp $8, $flat */
+		0xe4, SMM_PORT,				/* flat: in $SMM_PORT, %al */
+		0xe9, 0, 0, 0, 0,			/* jmp MEM_GPA */
 	};
+	const u32 rel = SMRAM_SIZE - SMRAM_HANDLER - sizeof(handler);
+	const u32 flat = MEM_GPA - rel - 7;
 	struct kvm_vcpu_events events;
-	u32 rel = jump - sizeof(handler);
 	u32 *smram;
 
 	memcpy(&handler[12], &pgdir, sizeof(pgdir));
+	memcpy(&handler[24], &gdtr, sizeof(gdtr));
+	memcpy(&handler[sizeof(handler) - 13], &flat, sizeof(flat));
 	memcpy(&handler[sizeof(handler) - sizeof(rel)], &rel, sizeof(rel));
 
 	smram = mmap(NULL, SMRAM_SIZE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	TEST_ASSERT(smram != MAP_FAILED, "mmap() failed");
 	memcpy((void *)smram + SMRAM_HANDLER, handler, sizeof(handler));
+	memcpy((void *)smram + SMRAM_GDT, segments, sizeof(segments));
+	memcpy((void *)smram + SMRAM_GDT + sizeof(segments), &limit, sizeof(limit));
+	memcpy((void *)smram + SMRAM_GDT + sizeof(segments) + sizeof(limit), &gdt, sizeof(gdt));
 
 	/* Present, writable and 4MiB in size.  SMRAM is right below. */
 	smram[MEM_GPA >> 22] = MEM_GPA | 0x83;
@@ -552,7 +565,7 @@ static void test_smm(bool log_smm)
 	*smm = *normal;
 	smm->id = SMM_SLOT(normal->id);
 	smm->hva = alloc_hpages(1);
-	/* One for each time it is run.  There's no jump back, 16-bit IPs end at 64KiB. */
+	/* One for each time it is run. */
 	for (i = 0; i < PAGE_SIZE / sizeof(in_al_smm_port); i++)
 		((u16 *)smm->hva)[i] = in_al_smm_port;
 	set_slot_flags(smm, 0);
@@ -831,7 +844,7 @@ static void print_help(const char *name)
 	       "\n"
 	       " -h: Display this help.\n"
 	       " -l: List the cases.\n"
-	       " -t: Run only this case.\n"
+	       " -t: Run only this case, e.g. to look at the one that failed.\n"
 	       " -d: For how long to churn, default %u seconds.  Races are rare, give it\n"
 	       "     minutes after a change to locking.\n", name, churn_s);
 }
@@ -849,11 +862,11 @@ int main(int argc, char *argv[])
 				puts(running->name);
 			return 0;
 		case 't':
-			for (running = first; running <= last; running++) {
+			for (running = cases; running < &cases[ARRAY_SIZE(cases)]; running++) {
 				if (!strcmp(running->name, optarg))
 					break;
 			}
-			if (running > last) {
+			if (running == &cases[ARRAY_SIZE(cases)]) {
 				fprintf(stderr, "No case '%s', see -l\n", optarg);
 				return KSFT_FAIL;
 			}
