@@ -66,7 +66,7 @@ is_fixed()
 is_packaged() { [ "$(in_root modinfo -k "$1" -n kvm)" = "/lib/modules/$1/kernel/arch/x86/kvm/kvm.ko" ] && [ ! -e "$(updates "$1")/kvm.ko" ]; }
 rebuild() { in_root kvm-nx-recovery rebuild >"$work/said" 2>&1; }
 # left: all that a purge has to leave as it was.
-left() { (cd "$root" && find usr/src usr/sbin usr/share/man var/lib/dkms lib/modules ! -name 'mok.*' ! -name 'modules.*' | sort); }
+left() { (cd "$root" && find usr/src usr/sbin usr/share/man/man8 var/lib/dkms lib/modules ! -name 'mok.*' ! -name 'modules.*' | sort); }
 
 in_root depmod "$old"
 left >"$work/before"
