@@ -126,6 +126,7 @@ json()
 }
 ok "JSON has the runs' figures" json
 ok "what can't be written" refuses 2 "can't write" "$report" --json "$work/none/figures.json" "$runs"
+ok "... neither on standard output" refuses 2 "can't write to standard output" bash -c '"$0" "$1" >/dev/full' "$report" "$runs"
 ok "... leaves nothing else" test -z "$(find . -name '.*.json.*')"
 
 # What is no run, or not a whole one
