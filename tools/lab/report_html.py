@@ -284,7 +284,8 @@ def page(data, text):
         f'<span class="a">After</span>: {escape(text.kernel_name(after))}, runs: {len(runs[1])}.</p>',
         f'<p class="dim">Machine {escape(before["machine"])}, {escape(before.get("cpu", "unknown CPU"))}, '
         f'clock: {escape(before["clock"])}'
-        + (": a nanosecond is one instruction.</p>" if before["clock"] == "instructions" else ".</p>"),
+        + (f": an instruction takes {'ten nanoseconds' if before['machine'] == 'intel' else 'a nanosecond'}.</p>"
+           if before["clock"] == "instructions" else ".</p>"),
         *(f'<p class="warn">Not comparable: {escape(what)}</p>' for what in data["not_comparable"]),
         '<div class="answer">',
         tile("Worker's CPU time, all slots dirty logged", "seed-all", "worker_ns"),
