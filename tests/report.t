@@ -221,7 +221,7 @@ evil='</script><script>document.title=1</script><img src=http://127.0.0.1:9/x on
 for side in stock patched; do
 	for run in 1 2 3; do
 		{ printf 'evil: %s\n' "$evil"; sed -n 's/^  "\(.*\)": "\(.*\)",*$/\1: \2/p' "$runs/$side-$run/run.json"; } |
-			"$LAB/measure" -j | sed 's/"evil": "/&\\u001b[2J/' >r/$side-$run/run.json
+			"$LAB/measure" -j | sed 's/"\(evil\|side\)": "/&\\u001b[2J/' >r/$side-$run/run.json
 		EVIL=$evil awk '/^# case seed-half: / { sub(/seed-half/, "<b>$x$|half</b>") }
 			/^# cpu: / { print "# cpu: " ENVIRON["EVIL"]; next } { print }' "$runs/$side-$run/output" >r/$side-$run/output
 		printf '# case \033]0;x\007<i>: ./x -d <u> | cat\n# status 0\n' >>r/$side-$run/output

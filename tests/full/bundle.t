@@ -23,7 +23,10 @@ for test in execute_perf_test nx_huge_pages_dirty_log_test access_tracking_perf_
 done
 ok "it tells which commit it is of" test -s commit
 ok "no such kernel" refuses 2 "no such kernel: '5.15'" "$LAB/bundle" 5.15
-ok "a device in its place" refuses 2 "can't write" "$LAB/bundle" -o /dev/null "$kernel"
+# As a device would be, which must not be at stake here.
+mkfifo "$work/fifo"
+ok "another thing than a file in its place" refuses 2 "can't write" "$LAB/bundle" -o "$work/fifo" "$kernel"
+ok "... is left there" test -p "$work/fifo"
 ok "a folder in its place" refuses 2 "can't write" "$LAB/bundle" -o "$work" "$kernel"
 ok "no place for it" refuses 2 "can't write" "$LAB/bundle" -o /proc/none/x.tar.gz "$kernel"
 done_testing
