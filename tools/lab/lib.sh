@@ -51,6 +51,18 @@ check_kernel()
 	usage_die "no such kernel: '$1' (there are: $KERNELS)"
 }
 
+# configurations: of KVM and its kernel, by the names of their files in config/.
+configurations()
+{
+	local file names=()
+
+	for file in "$LAB"/config/*.config; do
+		file=$(basename "$file" .config)
+		[ "$file" = base ] || names+=("$file")
+	done
+	echo "${names[*]}"
+}
+
 # kernel_version DIR: of the kernel tree there, as its Makefile has it; nothing if it is none.
 kernel_version()
 {
