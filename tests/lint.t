@@ -34,9 +34,12 @@ static inline unsigned int nx_spoilt(unsigned int nr)
 	return nr ;
 }
 END
-sed -i '/MODULE_LICENSE/i int kvm_nx_spoilt;' "$clone/lib/kvm_nx_recovery_kunit.c"
+sed -i '/MODULE_LICENSE/i int kvm_nx_spoilt(int nr) { switch (nr) { default: nr++; }; return nr; }' \
+	"$clone/lib/kvm_nx_recovery_kunit.c"
+printf '\nA title\n====\n' >>"$clone/Documentation/virt/kvm/x86/nx-huge-page-recovery.rst"
 ok "a copy that is spoilt fails" bash -c '! "$0/tools/lab/lint" 6.12 >said 2>&1' "$clone"
-for what in 'checkpatch: .*SPACING' 'kernel-doc: .*nx_spoil' 'gcc.*unused' 'gcc.*kvm_nx_spoilt'; do
+for what in 'checkpatch: .*SPACING' 'kernel-doc: .*nx_spoil' 'gcc.*unused' 'gcc.*kvm_nx_spoilt' \
+	'coccicheck: .*semicolon' 'htmldocs: .*underline'; do
 	ok "... with: $what" grep -q "^$what" said
 done
 ok "... in a line at the end" grep -q '^lint: 6.12: .* findings$' said
