@@ -111,10 +111,11 @@ kill_tree()
 }
 
 # step TEXT COMMAND [ARG]...: run COMMAND quietly, with TEXT and its time as
-# progress; if it fails, die with the last thing that it said.
+# progress; if it fails, die with the last thing that it said, or apt's first error: the
+# last one sums up.
 step()
 {
-	local text=$1 log fd start=$SECONDS
+	local text=$1 log fd reason start=$SECONDS
 	shift
 
 	# Without a name it can't be left behind.
@@ -123,7 +124,9 @@ step()
 	rm -f "$log"
 	if ! "$@" >&"$fd" 2>&1; then
 		cat "/proc/$BASHPID/fd/$fd" >"$LAB_CACHE/failed.log" 2>/dev/null || :
-		die "$text: failed: $(grep -v '^$' "/proc/$BASHPID/fd/$fd" | tail -n 1) (log: $LAB_CACHE/failed.log)"
+		reason=$(grep -a -m 1 '^E: ' "/proc/$BASHPID/fd/$fd" ||
+			 grep -av '^$' "/proc/$BASHPID/fd/$fd" | tail -n 1) || :
+		die "$text: failed: $reason (log: $LAB_CACHE/failed.log)"
 	fi
 	exec {fd}>&-
 	msg "$text: $((SECONDS - start)) s"
