@@ -31,7 +31,8 @@ at_series()
 {
 	# One that was stopped while it was made has no work.
 	[ "${1%.new}" = "$1" ] || return 0
-	[ -z "$(git -C "$1" status --porcelain -uno)" ] &&
+	# New files are work, too, added or not.
+	[ -z "$(git -C "$1" status --porcelain)" ] &&
 		[ "$(git -C "$1" rev-parse HEAD)" = \
 		  "$(git -C "$1" rev-parse -q --verify "refs/lab/${1#"$LAB_CACHE/tree/"}")" ]
 }
