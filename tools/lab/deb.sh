@@ -89,7 +89,7 @@ unpacked()
 	step "fetching $*" apt_private apt-get download "$@"
 	mkdir "$apt/new"
 	for package in "$apt"/*.deb; do
-		dpkg -x "$package" "$apt/new"
+		dpkg -x "$package" "$apt/new" || die "can't unpack ${package##*/} into $LAB_CACHE: is the disk full?"
 	done
 	mv "$apt/new" "$folder"
 	echo "$folder"
