@@ -58,8 +58,10 @@ module()
 	lock "$tree.build.lock"
 	mkdir -p "$tree/.kunit-module"
 	printf '%s\n' CONFIG_MODULES=y CONFIG_KUNIT=m CONFIG_KVM_NX_RECOVERY_KUNIT_TEST=m >"$tree/.kunit-module/.config"
-	make -s -C "$tree" ARCH=um O=.kunit-module olddefconfig
-	make -s -j"$(nproc)" -C "$tree" ARCH=um O=.kunit-module KBUILD_MODPOST_WARN=1 lib/kvm_nx_recovery_kunit.ko
+	rm -f "$tree/.kunit-module/lib/kvm_nx_recovery_kunit.ko"
+	make -s -C "$tree" ARCH=um O=.kunit-module olddefconfig || return
+	make -s -j"$(nproc)" -C "$tree" ARCH=um O=.kunit-module KBUILD_MODPOST_WARN=1 \
+		lib/kvm_nx_recovery_kunit.ko || return
 	modinfo -F license "$tree/.kunit-module/lib/kvm_nx_recovery_kunit.ko" | grep -qx GPL
 }
 need modinfo:kmod
