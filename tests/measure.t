@@ -128,7 +128,8 @@ start()
 	touch slow
 	set -m
 	# No function: the signals are for the script itself.
-	sh "$LAB/measure" -p "$work/execute_perf_test" -y -o "$1" seed-all >out 2>err </dev/null &
+	# Under nohup, too.
+	env --default-signal=HUP sh "$LAB/measure" -p "$work/execute_perf_test" -y -o "$1" seed-all >out 2>err </dev/null &
 	measured=$!
 	set +m
 	for ((i = 0; i < 300; i++)); do
