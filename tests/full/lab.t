@@ -51,13 +51,17 @@ ok "... and is printed" says 'Kernel panic'
 ok "a hang ends at its deadline" lab 124 -t 20 -- sleep 1000
 ok "... which is named" says 'deadline of 20 s passed'
 
-# Ctrl-C, as a terminal sends it: to the whole group.
+# interrupted SIGNAL GROUP: SIGNAL to GROUP (- for the whole, as a terminal does, or nothing
+# for the script alone) ends all of it, and nothing stays in TMPDIR. The emulator has a group
+# of its own: a word tells what belongs to this run.
 interrupted()
 {
-	local pid log
+	local pid mark=lab_mark=$BASHPID.$1
 
+	mkdir -p "$work/tmp"
 	set -m
-	"$run" -k "$kernel" -t 200 -- sh -c 'echo up; sleep 1000' >"$work/out" 2>"$work/err" &
+	TMPDIR=$work/tmp "$run" -k "$kernel" -t 200 -c "$mark" -- sh -c 'echo up; sleep 1000' \
+		>"$work/out" 2>"$work/err" &
 	pid=$!
 	set +m
 	for _ in $(seq 600); do
@@ -65,15 +69,17 @@ interrupted()
 		sleep 0.1
 	done
 	grep -q up "$work/out" || { kill -TERM -- "-$pid"; return 1; }
-	kill -INT -- "-$pid"
+	pgrep -f "qemu.*[l]ab_${mark#lab_}" >/dev/null || { echo "no emulator to be seen"; return 1; }
+	kill "-$1" -- "$2$pid"
 	for _ in $(seq 100); do
-		kill -0 -- "-$pid" 2>/dev/null || return 0
+		pgrep -f "[l]ab_${mark#lab_}" >/dev/null || break
 		sleep 0.1
 	done
-	ps -o pid,args -g "$pid"
-	return 1
+	! pgrep -af "[l]ab_${mark#lab_}" && [ -z "$(ls "$work/tmp")" ]
 }
-ok "Ctrl-C leaves nothing behind" interrupted
+need pgrep:procps
+ok "Ctrl-C leaves nothing behind" interrupted INT -
+ok "SIGTERM leaves nothing behind" interrupted TERM ''
 
 ok "no command" bash -c '"$0" -k 6.1 2>/dev/null; [ $? = 2 ]' "$run"
 ok "an unknown kernel" refuses 2 "no such kernel" "$run" -k 5.4 -- true
