@@ -43,5 +43,15 @@ for what in 'checkpatch: .*SPACING' 'kernel-doc: .*nx_spoil' 'gcc.*unused' 'gcc.
 	ok "... with: $what" grep -q "^$what" said
 done
 ok "... in a line at the end" grep -q '^lint: 6.12: .* findings$' said
+
+# What only one configuration can't compile is a finding as well.
+for file in arch/x86/kvm/mmu/nx_recovery.h lib/kvm_nx_recovery_kunit.c \
+	Documentation/virt/kvm/x86/nx-huge-page-recovery.rst; do
+	cp "$TOP/$file" "$clone/$file"
+done
+printf '\n#ifdef CONFIG_X86_32\n#error spoilt\n#endif\n' >>"$clone/arch/x86/kvm/mmu/nx_recovery.h"
+ok "a copy that does not compile for i386 fails" bash -c '! "$0/tools/lab/lint" 6.12 >said 2>&1' "$clone"
+ok "... with that, and no more" grep -qx 'lint: 6.12: 1 findings' said
+ok "... by name" grep -qx 'gcc: does not compile (i386)' said
 "$clone/tools/lab/clean"
 done_testing
