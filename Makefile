@@ -13,7 +13,7 @@ bench: ## execute_perf_test on KERNEL, stock against patched (MACHINE=amd FLAVOU
 	@tools/lab/bench -k $(KERNEL) -f $(or $(FLAVOUR),lab) -m $(or $(MACHINE),amd) -r $(or $(RUNS),3) $(if $(YES),-y)
 
 bundle: ## a tarball that measures a server without compiler or network (OUT=FILE)
-	@tools/lab/bundle $(if $(OUT),-o $(OUT)) $(KERNEL)
+	@tools/lab/bundle $(if $(OUT),-o '$(OUT)') $(KERNEL)
 
 bench-access: ## access_tracking_perf_test on KERNEL, the kernel's own against ours
 	@tools/lab/bench-access -k $(KERNEL)
@@ -70,7 +70,7 @@ tree: ## prepare KERNEL's source tree with the series, print its path
 	@tools/lab/tree $(KERNEL)
 
 patches: ## write the series for KERNEL as files for git am (OUT=FOLDER)
-	@tools/lab/patches $(KERNEL) $(OUT)
+	@tools/lab/patches $(KERNEL) $(if $(OUT),'$(OUT)')
 
 apply: ## commit the series on a new branch of the git tree KDIR
 	@tools/lab/apply '$(KDIR)'
