@@ -1036,7 +1036,7 @@ static void print_help(const char *name)
 	       " -a: What to mark the memory with: page_idle, lru_gen, or 'auto' (the default), which\n"
 	       "     is lru_gen where the multi-gen LRU is on and sees what a guest accesses.  If it's\n"
 	       "     on and page_idle is used, it's turned off meanwhile: it spoils page_idle.\n"
-	       " -w: Only warn if less than %u %% of the memory was idle and then accessed: on, off, or\n"
+	       " -w: Only warn if less than %u %% of the memory was idle and then accessed: on or 1, off or 0, or\n"
 	       "     'auto' (the default), i.e. when it may not be KVM's fault: in a virtual machine,\n"
 	       "     with NUMA balancing, or if a TLB can hold as much as was still idle.\n\n",
 	       MIN_ACCESSED_PERCENT);
@@ -1060,7 +1060,12 @@ int main(int argc, char *argv[])
 			params.mechanism = parse_name("-a", optarg, mechanisms, NR_MECHANISMS);
 			break;
 		case 'w':
-			params.warn_only = parse_name("-w", optarg, warn_only_names, NR_WARN_ONLY);
+			/* A number is what this option took once. */
+			if (isdigit(*optarg))
+				params.warn_only = nx_parse_uint("-w", optarg) ? WARN_ON : WARN_OFF;
+			else
+				params.warn_only = parse_name("-w", optarg, warn_only_names,
+							      NR_WARN_ONLY);
 			break;
 		case 'h':
 			print_help(argv[0]);
