@@ -306,6 +306,14 @@ static inline void nx_recovery_init(void)
 	nx_write_setting(NX_HUGE_PAGES, "force");
 }
 
+/* Don't let a child that changes settings outlive the @parent that restores them. */
+static inline void nx_die_with(pid_t parent)
+{
+	TEST_ASSERT(!prctl(PR_SET_PDEATHSIG, SIGKILL), "prctl() failed");
+	if (getppid() != parent)
+		_exit(KSFT_FAIL);
+}
+
 /*
  * Run @fn in a child, so that it may fail, or take down its VM, without taking
  * the host's settings with it.  Returns the status, as waitpid() has it.
@@ -321,9 +329,7 @@ static inline int nx_run_child(void (*fn)(void))
 	pid = fork();
 	TEST_ASSERT(pid >= 0, "fork() failed");
 	if (!pid) {
-		TEST_ASSERT(!prctl(PR_SET_PDEATHSIG, SIGKILL), "prctl() failed");
-		if (getppid() != nx_owner)
-			_exit(KSFT_FAIL);
+		nx_die_with(nx_owner);
 		errno = 0;
 		fn();
 		exit(KSFT_PASS);

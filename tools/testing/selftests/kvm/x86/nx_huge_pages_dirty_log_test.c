@@ -763,12 +763,14 @@ static void expect_skip(bool (*prepare)(void), const char *reason)
 	size_t len = 0;
 	int fds[2], status;
 	ssize_t r;
-	pid_t pid;
+	pid_t pid, parent = getpid();
 
 	TEST_ASSERT(!pipe(fds), "pipe() failed");
 	pid = fork();
 	TEST_ASSERT(pid >= 0, "fork() failed");
 	if (!pid) {
+		/* It saves what this test has set, and must not restore that last. */
+		nx_die_with(parent);
 		if (!prepare())
 			_exit(KSFT_XFAIL);
 		dup2(fds[1], STDOUT_FILENO);
