@@ -59,7 +59,7 @@ for kernel; do
 		commands=("grep -x $([ $mode = intel: ] && echo Y || echo N) /sys/module/kvm/parameters/nx_huge_pages"
 			  "$kernels_own" "$test")
 		[ $mode != amd: ] ||
-			commands=("sh access_tracking.sh $aging" "${commands[@]}" "sh execute_perf.sh kept")
+			commands=("sh access_tracking.sh $aging" "sh surplus.sh" "${commands[@]}" "sh execute_perf.sh kept")
 		# Newer kernels have cgroup v1's memory controller only by an option.
 		[ "$kernel-$mode" != 6.1-amd:kvm.tdp_mmu=0 ] || commands+=("sh access_tracking_v1.sh")
 		status=0

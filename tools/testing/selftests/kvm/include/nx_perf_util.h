@@ -74,28 +74,6 @@ static inline enum vm_mem_backing_src_type nx_parse_backing_src(const char *what
 	nx_die("%s has no backing source '%s', see -h", what, str);
 }
 
-/* The first number in a file, or, if there is a @key, behind that.  0 if there is none. */
-static inline u64 nx_read_number(const char *path, const char *key)
-{
-	size_t len = strlen(key);
-	char line[256];
-	u64 val = 0;
-	FILE *f;
-
-	f = fopen(path, "r");
-	if (!f)
-		return 0;
-
-	while (fgets(line, sizeof(line), f)) {
-		if (!strncmp(line, key, len)) {
-			val = strtoul(line + len + strspn(line + len, " \t:"), NULL, 10);
-			break;
-		}
-	}
-	fclose(f);
-	return val;
-}
-
 static inline void nx_parse_guest_mode(const char *what, const char *str)
 {
 	unsigned int mode = nx_parse_uint(what, str);
@@ -110,8 +88,6 @@ static inline void nx_check_range(const char *what, u32 val, u32 max)
 	if (!val || val > max)
 		nx_die("%s must be from 1 to %u here, not %u", what, max, val);
 }
-
-#define NX_HUGEPAGES	"/sys/kernel/mm/hugepages/hugepages-%lukB/"
 
 /* What the perf tests' VMs have in common, and the options that set it. */
 struct nx_vm_params {
@@ -206,6 +182,9 @@ static inline void nx_check_vm(const struct nx_vm_params *p)
 	need = size / page;
 	snprintf(path, sizeof(path), NX_HUGEPAGES "free_hugepages", (long)page / 1024);
 	have = nx_read_number(path, "");
+	/* What others have mapped but not touched yet is counted as free. */
+	snprintf(path, sizeof(path), NX_HUGEPAGES "resv_hugepages", (long)page / 1024);
+	have -= min_t(u64, have, nx_read_number(path, ""));
 	snprintf(path, sizeof(path), NX_HUGEPAGES "nr_hugepages", (long)page / 1024);
 	reserved = nx_read_number(path, "");
 	if (have < need)

@@ -227,7 +227,7 @@ static inline void nx_write_setting(enum nx_setting_id id, const char *fmt, ...)
 	len = vsnprintf(val, sizeof(val), fmt, ap);
 	va_end(ap);
 
-	if (!s->changed)
+	if (!*s->saved)
 		nx_read_setting(id, s->saved, sizeof(s->saved));
 
 	fd = open(s->path, O_WRONLY);
@@ -264,11 +264,45 @@ static inline void nx_recovery_start(unsigned int period_ms)
 	nx_write_setting(NX_RECOVERY_RATIO, "1");
 }
 
+/* The first number in a file, or, if there is a @key, behind that.  0 if there is none. */
+static inline u64 nx_read_number(const char *path, const char *key)
+{
+	size_t len = strlen(key);
+	char line[256];
+	u64 val = 0;
+	FILE *f;
+
+	f = fopen(path, "r");
+	if (!f)
+		return 0;
+
+	while (fgets(line, sizeof(line), f)) {
+		if (!strncmp(line, key, len)) {
+			val = strtoul(line + len + strspn(line + len, " \t:"), NULL, 10);
+			break;
+		}
+	}
+	fclose(f);
+	return val;
+}
+
+#define NX_HUGEPAGES	"/sys/kernel/mm/hugepages/hugepages-%lukB/"
+
 /* Make sure that @nr 2MiB HugeTLB pages can be had on top of those in use. */
 static inline void nx_reserve_hugepages(unsigned long nr)
 {
-	unsigned long want = nx_read_setting_ul(NX_NR_HUGEPAGES) + nr;
-	unsigned long got;
+	struct nx_setting *s = &nx_settings[NX_NR_HUGEPAGES];
+	unsigned long have = nx_read_setting_ul(NX_NR_HUGEPAGES);
+	unsigned long want = have + nr, got;
+	char path[80];
+
+	/* What is read includes surplus pages, but would make them permanent if written. */
+	if (!*s->saved) {
+		snprintf(path, sizeof(path), NX_HUGEPAGES "surplus_hugepages",
+			 NX_HPAGE_SIZE / 1024);
+		snprintf(s->saved, sizeof(s->saved), "%lu",
+			 have - (unsigned long)nx_read_number(path, ""));
+	}
 
 	nx_write_setting(NX_NR_HUGEPAGES, "%lu", want);
 	got = nx_read_setting_ul(NX_NR_HUGEPAGES);
