@@ -25,6 +25,7 @@
  *  - "Executing after recovery": what was zapped has to be faulted back in, and if
  *    it's back as a huge page, has to be split once more.  In a dirty logged slot
  *    nothing can come back as a huge page, and so all of this would be a waste.
+ *    It's "Executing once more" where there is no recovery to wait for.
  *
  *  - "kvm-nx-lpage-re:se.sum_exec_runtime": the CPU time, in milliseconds, that
  *    the worker has spent on this VM all told.
@@ -240,14 +241,15 @@ static void hold_recovery(void)
 		nx_recovery_stop();
 }
 
-static void wait_for_recovery(void)
+/* Returns false if there is no recovery to wait for. */
+static bool wait_for_recovery(void)
 {
 	struct timespec start;
 	u64 ms;
 
 	if (!counters.splits) {
 		printf("Nothing is split, and so there is nothing to recover.\n");
-		return;
+		return false;
 	}
 
 	clock_gettime(CLOCK_MONOTONIC, &start);
@@ -262,7 +264,7 @@ static void wait_for_recovery(void)
 	if (!ms || ms > MAX_WAIT_S * 1000) {
 		printf("Not waiting for recovery, %s (see -p and -r).\n",
 		       ms ? "it would take more than 10 minutes" : "it is off");
-		return;
+		return false;
 	}
 
 	nx_wait_until_s(!nx_vm_stat(vm, nx_lpage_splits) && nx_worker_sleeps(),
@@ -270,6 +272,7 @@ static void wait_for_recovery(void)
 			"recovery of %lu huge pages should take %lu ms, %lu are left",
 			(long)counters.splits, (long)ms, (long)nx_vm_stat(vm, nx_lpage_splits));
 	print_result("Recovering huge pages", timespec_elapsed(start));
+	return true;
 }
 
 static void print_worker(void)
@@ -294,7 +297,7 @@ static void create_vm(enum vm_guest_mode mode)
 	u64 gpa = MEM_GPA;
 	u32 i;
 
-	vm = nx_vm_create(mode, vm_params.nr_vcpus);
+	vm = nx_vm_create(mode, vm_params.nr_vcpus, mem_size());
 	if ((MEM_GPA + mem_size()) / PAGE_SIZE > vm->max_gfn)
 		nx_die("-v and -b: no guest can address %lu bytes of memory here",
 		       (long)mem_size());
@@ -326,6 +329,7 @@ static void create_vm(enum vm_guest_mode mode)
 static void run_test(enum vm_guest_mode mode, void *unused)
 {
 	pthread_t threads[KVM_MAX_VCPUS];
+	bool recovered;
 	char what[31];
 	u32 i;
 
@@ -358,9 +362,9 @@ static void run_test(enum vm_guest_mode mode, void *unused)
 
 	/* Not before: KVM splits no huge pages where there can't be any. */
 	start_logging();
-	wait_for_recovery();
+	recovered = wait_for_recovery();
 	hold_recovery();
-	run_vcpus(GUEST_EXEC, "Executing after recovery");
+	run_vcpus(GUEST_EXEC, recovered ? "Executing after recovery" : "Executing once more");
 
 	WRITE_ONCE(done, true);
 	pthread_barrier_wait(&barrier);

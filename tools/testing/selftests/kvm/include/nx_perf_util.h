@@ -31,13 +31,16 @@ static inline void memstress_set_write_percent(struct kvm_vm *vm, u32 percent)
 }
 #endif
 
-/* The VM_SHAPE() of newer libraries. */
-static inline struct kvm_vm *nx_vm_create(enum vm_guest_mode mode, u32 nr_vcpus)
+/*
+ * The VM_SHAPE() of newer libraries.  Have them reserve page tables to map @bytes by
+ * 2MiB entries: what they take for small pages to be mapped are as many as those.
+ */
+static inline struct kvm_vm *nx_vm_create(enum vm_guest_mode mode, u32 nr_vcpus, u64 bytes)
 {
 #ifdef VM_SHAPE
-	return __vm_create(VM_SHAPE(mode), nr_vcpus, 0);
+	return __vm_create(VM_SHAPE(mode), nr_vcpus, bytes / NX_HPAGE_SIZE);
 #else
-	return __vm_create(mode, nr_vcpus, 0);
+	return __vm_create(mode, nr_vcpus, bytes / NX_HPAGE_SIZE);
 #endif
 }
 
