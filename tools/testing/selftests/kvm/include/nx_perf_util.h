@@ -32,8 +32,8 @@ static inline void memstress_set_write_percent(struct kvm_vm *vm, u32 percent)
 #endif
 
 /*
- * The VM_SHAPE() of newer libraries.  Have them reserve page tables to map @bytes by
- * 2MiB entries: what they take for small pages to be mapped are as many as those.
+ * The VM_SHAPE() of newer libraries.  Reserve page tables to map @bytes by 2MiB
+ * entries, of which a page table holds as many as of those for small pages.
  */
 static inline struct kvm_vm *nx_vm_create(enum vm_guest_mode mode, u32 nr_vcpus, u64 bytes)
 {
