@@ -53,14 +53,14 @@ ok "... which is named" says 'deadline of 20 s passed'
 
 # interrupted SIGNAL GROUP: SIGNAL to GROUP (- for the whole, as a terminal does, or nothing
 # for the script alone) ends all of it, and nothing stays in TMPDIR. The emulator has a group
-# of its own: a word tells what belongs to this run.
+# of its own: a word tells what belongs to this run, by a pattern that doesn't fit itself.
 interrupted()
 {
-	local pid mark=lab_mark=$BASHPID.$1
+	local pid mark="[l]ab_mark=$BASHPID.$1"
 
 	mkdir -p "$work/tmp"
 	set -m
-	TMPDIR=$work/tmp "$run" -k "$kernel" -t 200 -c "$mark" -- sh -c 'echo up; sleep 1000' \
+	TMPDIR=$work/tmp "$run" -k "$kernel" -t 200 -c "${mark/\[l\]/l}" -- sh -c 'echo up; sleep 1000' \
 		>"$work/out" 2>"$work/err" &
 	pid=$!
 	set +m
@@ -69,13 +69,13 @@ interrupted()
 		sleep 0.1
 	done
 	grep -q up "$work/out" || { kill -TERM -- "-$pid"; return 1; }
-	pgrep -f "qemu.*[l]ab_${mark#lab_}" >/dev/null || { echo "no emulator to be seen"; return 1; }
+	pgrep -f "qemu.*$mark" >/dev/null || { echo "no emulator to be seen"; return 1; }
 	kill "-$1" -- "$2$pid"
 	for _ in $(seq 100); do
-		pgrep -f "[l]ab_${mark#lab_}" >/dev/null || break
+		pgrep -f "$mark" >/dev/null || break
 		sleep 0.1
 	done
-	! pgrep -af "[l]ab_${mark#lab_}" && [ -z "$(ls "$work/tmp")" ]
+	! pgrep -af "$mark" && [ -z "$(ls "$work/tmp")" ]
 }
 need pgrep:procps
 ok "Ctrl-C leaves nothing behind" interrupted INT -
