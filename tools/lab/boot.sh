@@ -40,7 +40,7 @@ boot()
 		done' sh "$@")
 	for try in 1 2 3 4 5 6 7 8; do
 		status=0
-		setpriv --pdeathsig TERM "$LAB/run" -k "$kernel" -s "$side" -m "$machine" -c "$cmdline" -t 900 \
+		"${leash[@]}" "$LAB/run" -k "$kernel" -s "$side" -m "$machine" -c "$cmdline" -t 900 \
 			"${args[@]}" >"$out" 2>"$out.err" || status=$?
 		[ "$kernel-$status" = 7.3-123 ] && known_warning "$out" || break
 		msg "attempt $try: the kernel warned in kvm_tdp_mmu_map()"

@@ -51,6 +51,16 @@ check_kernel()
 	usage_die "no such kernel: '$1' (there are: $KERNELS)"
 }
 
+# number OPTION VALUE MIN MAX: refuse a VALUE that is no number from MIN to MAX.
+number()
+{
+	case $2 in
+	''|*[!0-9]*|0?*|????????*) ;;
+	*) [ "$2" -lt "$3" ] || [ "$2" -gt "$4" ] || return 0 ;;
+	esac
+	usage_die "$1 takes a number from $3 to $4, not '$2'"
+}
+
 # configurations: of KVM and its kernel, by the names of their files in config/.
 configurations()
 {
@@ -97,6 +107,10 @@ lock()
 	msg "waiting for another run that uses ${1%.lock}"
 	flock "$fd"
 }
+
+# Ahead of a command: it ends with the process that has started it.
+# shellcheck disable=SC2034 # its users'
+leash=(setpriv --pdeathsig TERM)
 
 # kill_tree PID: end PID and all that it has started, the last ones first.
 kill_tree()
