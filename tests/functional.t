@@ -62,10 +62,12 @@ for kernel; do
 			commands=("sh access_tracking.sh $aging" "sh surplus.sh" "${commands[@]}" "sh execute_perf.sh kept")
 		# Newer kernels have cgroup v1's memory controller only by an option.
 		[ "$kernel-$mode" != 6.1-amd:kvm.tdp_mmu=0 ] || commands+=("sh access_tracking_v1.sh")
-		status=0
+		status=0 boot_args=() more=
+		[ $mode != amd:kvm.tdp_mmu=0 ] || boot_args=("${page_1g_args[@]}") more=" $page_1g"
 		msg "$kernel patched, $mode"
-		boot "$work/out" "$kernel" patched "${mode%:*}" "${mode#*:}" "${commands[@]}" || status=$?
+		boot "$work/out" "$kernel" patched "${mode%:*}" "${mode#*:}$more" "${commands[@]}" || status=$?
 		ok "$kernel patched, $mode runs" lab_says 0
+		[ -z "$more" ] || ok "$kernel patched, $mode has a page of 1GiB" grep -q '^ok [0-9]* logging_off_1g' "$work/out"
 		for command in "${commands[@]}"; do
 			ok "$kernel patched, $mode $command" command_says 0 "$command"
 		done

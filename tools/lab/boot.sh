@@ -16,6 +16,10 @@ functional_command()
 # More options of tools/lab/run.
 boot_args=()
 
+# A page of 1GiB: words for the command line, and options. There is room above 4GiB only.
+# shellcheck disable=SC2034 # its users'
+page_1g='hugepagesz=1G hugepages=1' page_1g_args=(-M 5G)
+
 # boot OUT KERNEL SIDE MACHINE CMDLINE COMMAND...: run each COMMAND in the guest, with those
 # of our selftests that the series has, and tests/guest/ beside it. Their output goes to
 # OUT, each followed by a line 'status N: COMMAND', the lab's own words to OUT.err. Returns
@@ -56,6 +60,7 @@ known_warning()
 	log=$(sed -n 's/^run: console log: //p' "$1.err")
 	grep -qa 'WARNING: .*tdp_mmu.c:[0-9]* at kvm_tdp_mmu_map' "$log" &&
 		[ "$(grep -acE 'WARNING: |BUG: |INFO: |Kernel panic' "$log")" = 1 ] &&
-		[ "$(grep '^not ok' "$1")" = 'not ok 12 churn' ] &&
+		grep '^not ok' "$1" | grep -qx 'not ok [0-9]* churn' &&
+		[ "$(grep -c '^not ok' "$1")" = 1 ] &&
 		! grep '^status [^0]' "$1" | grep -qvF "$functional"
 }

@@ -96,6 +96,9 @@ static struct kvm_vcpu *vcpus[MAX_VCPUS];
 static struct slot slots[MAX_SLOTS];
 static int nr_slots;
 
+/* If KVM shadows the guest's page tables, a mapping can't be larger than the guest's. */
+static int guest_level = PG_LEVEL_2M;
+
 static unsigned int churn_s = 3;
 
 /* Shared with the children, for their telling why they skip. */
@@ -165,11 +168,8 @@ static void create_vcpus(int nr_vcpus)
 	}
 	ops = addr_gva2hva(vm, (u64)&guest_ops);
 
-	/*
-	 * Map whatever slots there will be.  Use 2MiB entries, if KVM shadows the
-	 * guest's page tables then a mapping can't be larger than the guest's.
-	 */
-	virt_map_level(vm, MEM_GPA, MEM_GPA, MEM_SIZE, PG_LEVEL_2M);
+	/* Map whatever slots there will be. */
+	virt_map_level(vm, MEM_GPA, MEM_GPA, MEM_SIZE, guest_level);
 
 	/* Get the guest's own code, data and stack faulted in. */
 	for (i = 0; i < nr_vcpus; i++)
@@ -432,6 +432,51 @@ static void test_logging_off(void)
 	TEST_ASSERT(!nx_vm_stat(vm, pages_2m) && nx_vm_stat(vm, nx_lpage_splits) == hpages,
 		    "The guest executed from %lu huge pages, but KVM split %lu and kept %lu",
 		    hpages, nx_vm_stat(vm, nx_lpage_splits), nx_vm_stat(vm, pages_2m));
+}
+
+/*
+ * A page table of page tables has to go, too, for a larger huge page.  Execute from
+ * a few places only, the rest of it needn't be filled.
+ */
+static void test_logging_off_1g(void)
+{
+	struct slot *slot = &slots[nr_slots++];
+	u64 offset;
+
+	if (!kvm_cpu_has(X86_FEATURE_GBPAGES))
+		skip_case("no pages of 1GiB for guests");
+
+	slot->hva = mmap(NULL, MEM_SIZE, PROT_READ | PROT_WRITE,
+			 MAP_PRIVATE | MAP_ANONYMOUS | MAP_HUGETLB | MAP_HUGE_1GB, -1, 0);
+	if (slot->hva == MAP_FAILED)
+		skip_case("no free 1GiB HugeTLB page");
+
+	guest_level = PG_LEVEL_1G;
+	create_vm(1);
+
+	slot->id = nr_slots;
+	slot->gpa = MEM_GPA;
+	slot->size = MEM_SIZE;
+	slot->stride = MEM_SIZE / 8;
+	for (offset = 0; offset < MEM_SIZE; offset += slot->stride)
+		memset(slot->hva + offset, RET_OPCODE, 1);
+	set_slot_flags(slot, 0);
+
+	read_slot(slot);
+	if (!nx_vm_stat(vm, pages_1g))
+		skip_case("KVM maps no 1GiB pages here");
+
+	exec_slot(slot);
+	TEST_ASSERT(!nx_vm_stat(vm, pages_1g) && nx_vm_stat(vm, nx_lpage_splits),
+		    "The guest executed from a 1GiB page, and KVM has kept it");
+	start_logging(slot);
+	recover();
+
+	stop_logging(slot);
+	read_slot(slot);
+	TEST_ASSERT(nx_vm_stat(vm, pages_1g) == 1 && !nx_vm_stat(vm, pages_2m),
+		    "With its slot no longer logged, a 1GiB page is mapped as %lu of 1GiB, %lu of 2MiB",
+		    nx_vm_stat(vm, pages_1g), nx_vm_stat(vm, pages_2m));
 }
 
 static void test_alternating_slots(void)
@@ -807,6 +852,7 @@ static const struct test_case {
 	{ "logged_slot",	test_logged_slot },
 	{ "unlogged_slot",	test_unlogged_slot },
 	{ "logging_off",	test_logging_off },
+	{ "logging_off_1g",	test_logging_off_1g },
 	{ "alternating_slots",	test_alternating_slots },
 	{ "one_of_many_slots",	test_one_of_many_slots },
 	{ "logged_before_split", test_logged_before_split },
