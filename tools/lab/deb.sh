@@ -34,7 +34,6 @@ apt_open()
 	apt=$(mktemp -d "$1.apt.XXXXXX")
 	trap 'rm -rf "$apt"' EXIT
 	trap 'exit 130' INT
-	trap 'exit 143' TERM
 	mkdir -p "$apt/lists/partial" "$apt/cache/archives/partial"
 	: >"$apt/status"
 	for suite in $suites; do
@@ -60,7 +59,7 @@ apt_private()
 		 -o "Dir::Cache=$apt/cache" -o Acquire::Languages=none -o Acquire::Retries=2
 		 -o APT::Update::Error-Mode=any)
 	[ "$(id -u)" != 0 ] || options+=(-o APT::Sandbox::User=root)
-	(cd "$apt" && exec "$command" "${options[@]}" "$@")
+	(cd "$apt" && exec "${leash[@]}" "$command" "${options[@]}" "$@")
 }
 
 # archive_has PACKAGE=VERSION
