@@ -122,10 +122,10 @@ restores()
 {
 	for signal in INT TERM; do
 		./access_tracking_perf_test -b 8M -r 1000000 "$@" >$out 2>&1 &
-		while kill -0 $! 2>/dev/null && [ "$(state)" = "$before" ]; do
+		while kill -0 $! 2>/dev/null; do
+			[ "$(state)" = "$before" ] || ! grep -q '^Mark memory idle' $out || break
 			sleep 0.1
 		done
-		sleep 1
 		kill -$signal $! || not "$*: ended by itself"
 		wait $! 2>/dev/null
 		[ "$(state)" = "$before" ] || not "$*: SIG$signal leaves changed: $(state)"

@@ -46,6 +46,9 @@ cp -r dkms "$updates"
 says 0 '^next load: *fixed' ./dash ./kvm-nx-recovery status
 echo 7 >$kvm/nx_huge_pages_recovery_ratio
 sh -c "exec 3</dev/kvm; exec sleep 1000" &
+until [ -e /proc/$!/fd/3 ]; do
+	kill -0 $! || break
+done
 says 1 'in use: a process has /dev/kvm open' ./dash ./kvm-nx-recovery reload
 kill $!
 wait $!
